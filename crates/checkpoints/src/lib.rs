@@ -1,0 +1,1 @@
+//! Durable session records: what a session was told, and its one next action when it comes back.

@@ -1,0 +1,1 @@
+//! Restart operations: request, approval, drain, checkpoint, stop, start, verify, resume.

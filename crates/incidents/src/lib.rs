@@ -1,0 +1,1 @@
+//! Durable incidents: deduplicated, redacted, acknowledged and resolved, each with its next action.

@@ -1,0 +1,1 @@
+//! Requests in flight: who asked, was it written, who gets the answer. Pure.
