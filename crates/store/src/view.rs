@@ -3,6 +3,7 @@
 use crate::{Condition, Key, ReadError, Record};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use tidegate_core::{Epoch, Revision};
 
 /// Records by key, with the epoch and the revision they were read at.
@@ -39,7 +40,7 @@ impl View {
     /// Records under a prefix, by key.
     pub fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Record> {
         self.records
-            .range::<str, _>(prefix..)
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
             .map(|(_, r)| r)
             .take_while(move |r| r.key.as_str().starts_with(prefix))
     }
