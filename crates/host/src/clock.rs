@@ -1,0 +1,51 @@
+//! The one real clock. Nothing else in the workspace reads the time.
+
+use crate::HostError;
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tidegate_core::{BootId, Clock, Now, WallTime};
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The id of this boot.
+///
+/// # Errors
+/// [`HostError::Unreadable`] or [`HostError::Malformed`] where `/proc` doesn't say.
+pub fn boot_id() -> Result<BootId, HostError> {
+    let text = fs::read_to_string(BOOT_ID)
+        .map_err(|source| HostError::Unreadable { path: BOOT_ID.into(), source })?;
+    text.parse().map_err(|_| HostError::malformed(BOOT_ID, text.as_bytes()))
+}
+
+/// `CLOCK_BOOTTIME`, which counts suspend and ignores clock changes, with the boot id it counts from; and the wall clock for people.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    boot: BootId,
+}
+
+impl SystemClock {
+    /// The clock of this boot. The boot id is read once.
+    ///
+    /// # Errors
+    /// As [`boot_id`].
+    pub fn new() -> Result<Self, HostError> {
+        boot_id().map(|boot| Self { boot })
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Now {
+        let t = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(t.tv_sec).unwrap_or(0);
+        let millis = u64::try_from(t.tv_nsec).unwrap_or(0) / 1_000_000;
+        Now { boot: self.boot, boot_ms: seconds * 1_000 + millis, wall: wall() }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
+fn wall() -> WallTime {
+    // Before 1970 there is nothing to say to people that 1970 doesn't.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

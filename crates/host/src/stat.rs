@@ -1,0 +1,144 @@
+//! `/proc/PID/stat`: the fields that tell processes, groups and incarnations apart.
+
+use crate::HostError;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A few fields of `/proc/PID/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcStat {
+    /// Field 1.
+    pub pid: u32,
+    /// Field 3: `R`, `S`, `Z`, …
+    pub state: char,
+    /// Field 4: its parent; 0 when that is outside the pid namespace.
+    pub parent: u32,
+    /// Field 5: its process group.
+    pub group: u32,
+    /// Field 6: its session.
+    pub session: u32,
+    /// Field 20: its threads.
+    pub threads: u64,
+    /// Field 22: clock ticks from boot to its start.
+    pub start_ticks: u64,
+}
+
+impl ProcStat {
+    /// Whether it can still do something. A zombie can't, unless only its first thread has ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.is_zombie()
+    }
+
+    /// Whether it has ended and waits to be reaped.
+    #[must_use]
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
+    }
+
+    /// Reads one line. The command name (field 2) may hold anything, `)` and newlines too, so it ends at the last `)`.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let open = line.iter().position(|b| *b == b'(')?;
+        let close = line.iter().rposition(|b| *b == b')')?;
+        let pid = std::str::from_utf8(line.get(..open)?).ok()?.trim().parse().ok()?;
+        let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let small = |field: usize| u32::try_from(number(field)?).ok();
+        Some(Self {
+            pid,
+            state: fields.first()?.chars().next()?,
+            parent: small(4)?,
+            group: small(5)?,
+            session: small(6)?,
+            threads: number(20)?,
+            start_ticks: number(22)?,
+        })
+    }
+}
+
+/// What `/proc` says of `pid` now.
+///
+/// # Errors
+/// [`HostError::Gone`] when there is no such process, else as the file can't be read or understood.
+pub fn stat_of(pid: u32) -> Result<ProcStat, HostError> {
+    let path = PathBuf::from(format!("/proc/{pid}/stat"));
+    let line = fs::read(&path).map_err(|source| unreadable(pid, &path, source))?;
+    ProcStat::parse(&line).ok_or_else(|| HostError::malformed(path, &line))
+}
+
+/// A failed read of a file of `/proc/PID`: told apart whether the process has gone or the file is closed to us.
+pub(crate) fn unreadable(pid: u32, path: &Path, source: io::Error) -> HostError {
+    let gone = source.kind() == io::ErrorKind::NotFound
+        || source.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error());
+    // Without /proc every process would look gone: that is never a proof.
+    if gone && Path::new("/proc/self/stat").exists() {
+        HostError::Gone { pid }
+    } else {
+        HostError::Unreadable { path: path.to_owned(), source }
+    }
+}
+
+/// Every process that can be seen, by pid.
+pub type ProcTable = BTreeMap<u32, ProcStat>;
+
+/// One pass over `/proc`.
+///
+/// Not a snapshot: what starts or ends during the pass may be missing or already gone. A proof of absence needs two
+/// passes that agree.
+///
+/// # Errors
+/// [`HostError::Unreadable`] when `/proc` can't be listed.
+pub fn process_table() -> Result<ProcTable, HostError> {
+    Ok(pids()?.into_iter().filter_map(|pid| Some((pid, stat_of(pid).ok()?))).collect())
+}
+
+pub(crate) fn pids() -> Result<Vec<u32>, HostError> {
+    let unreadable = |source| HostError::Unreadable { path: "/proc".into(), source };
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc").map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        if let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Option<(u32, char, u32, u32, u64)>) {
+        let found = ProcStat::parse(line.as_bytes());
+        assert_eq!(found.map(|s| (s.pid, s.state, s.parent, s.group, s.start_ticks)), expected, "{line}");
+    }
+
+    #[test]
+    fn the_command_name_may_hold_anything() {
+        let rest = "7 9 8 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 9 9";
+        for name in ["cat", "a b", "a) S 1 1 1", "((", ")", "", "a\nb", "node (v26)"] {
+            check(&format!("42 ({name}) S {rest}\n"), Some((42, 'S', 7, 9, 777)));
+        }
+    }
+
+    #[test]
+    fn a_line_cut_short_is_not_understood() {
+        for line in ["", "42", "42 (cat", "42 (cat)", "42 (cat) S 7 9", "x (cat) S 7 9 8 0 -1 0 1 2 3"] {
+            check(line, None);
+        }
+    }
+
+    #[test]
+    fn a_zombie_is_over_unless_other_threads_go_on() {
+        let zombie = |state, threads| {
+            ProcStat { pid: 1, state, parent: 0, group: 1, session: 1, threads, start_ticks: 0 }.is_zombie()
+        };
+        assert_eq!(
+            [zombie('Z', 1), zombie('X', 0), zombie('Z', 3), zombie('S', 1), zombie('T', 1)],
+            [true, true, false, false, false]
+        );
+    }
+}
