@@ -6,8 +6,11 @@
 
 mod decision;
 mod error;
+mod history;
 mod key;
+mod memory;
 mod record;
+mod state;
 mod store;
 mod transact;
 mod txn;
@@ -16,6 +19,7 @@ mod view;
 pub use decision::Decision;
 pub use error::{CommitError, ReadError, StoreError};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
+pub use memory::{Backup, Fault, Faults, MemoryStore, SeededFaults};
 pub use record::{Committed, Listing, Record};
 pub use store::{Change, Store, Watch};
 pub use transact::{Done, MAX_ATTEMPTS, Scope, transact};

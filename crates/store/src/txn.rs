@@ -1,6 +1,6 @@
 //! A transaction: conditions, puts and deletes, applied whole or not at all.
 
-use crate::{Key, View};
+use crate::{CommitError, Key, View};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,5 +88,20 @@ impl Txn {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(|(k, v)| k.as_str().len() + v.as_ref().map_or(0, |v| v.len())).sum()
+    }
+
+    /// Refuses what is larger than any engine takes.
+    pub(crate) fn within_limits(&self) -> Result<(), CommitError> {
+        let oversized = |(key, value): (&Key, &Option<Arc<[u8]>>)| {
+            let bytes = value.as_ref().map_or(0, |v| v.len());
+            (bytes > MAX_VALUE_BYTES)
+                .then(|| format!("{key} would have {bytes} bytes, a value has at most {MAX_VALUE_BYTES}"))
+        };
+        let total = self.bytes();
+        let reason = self.writes.iter().find_map(oversized).or_else(|| {
+            (total > MAX_TXN_BYTES)
+                .then(|| format!("the transaction has {total} bytes, one has at most {MAX_TXN_BYTES}"))
+        });
+        reason.map_or(Ok(()), |reason| Err(CommitError::Rejected { reason }))
     }
 }
