@@ -1,0 +1,28 @@
+//! The servers as processes: started through a launcher, spoken to over pipes, stopped with proof of death.
+//!
+//! Order of a start: [`Spawner::spawn`] starts the launcher (this binary, `__launch`) in a process group of its own; its
+//! identity is made durable; [`Spawned::release`] lets it become the server. If the daemon dies in between, the
+//! launcher sees the end of its input and exits, so that no server ever runs unrecorded.
+//!
+//! Nothing here knows about MCP, decides when to stop a server, or calls one stopped without proof: its process has
+//! exited, its group is empty, and nothing that runs carries its nonce.
+
+mod census;
+mod end;
+mod launch;
+mod lines;
+mod reap;
+mod resolve;
+mod ring;
+mod server;
+mod spawn;
+mod stdin;
+mod tree;
+
+pub(crate) use end::{StopError, StopReport, StopStep, TreeState, await_old_tree, end_old_tree, prove_dead};
+pub(crate) use launch::launch_main;
+pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
+pub(crate) use resolve::{ResolveError, resolve};
+pub(crate) use server::{Exit, Server, ServerHandle};
+pub(crate) use spawn::{LaunchSpec, NONCE_VAR, SpawnError, Spawned, Spawner};
+pub(crate) use stdin::{ServerStdin, WriteError};
