@@ -1,0 +1,212 @@
+//! Which session a client gets that asks for a name. A pure decision on names, processes and their liveness.
+//!
+//! A name is a claim within a principal. Process identity is evidence for it: only a client that is *proved* dead
+//! makes room for another one, "cannot tell" counts as alive.
+
+use std::collections::BTreeMap;
+use tidegate_core::{Liveness, PrincipalName, ProcessIdentity, SessionId, SessionName};
+
+/// The highest number that a second client's name gets (`NAME.2` … `NAME.64`). More living clients that insist on one
+/// name are a configuration that wants names of its own.
+pub const MAX_SUFFIX: u32 = 64;
+
+/// What is known of a name that is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The client that has it, where it has a process.
+    pub client: Option<ProcessIdentity>,
+    /// Whether that process is alive. Means nothing without a client.
+    pub liveness: Liveness,
+    /// Whether it is connected.
+    pub attached: bool,
+    /// Whether the session has ended.
+    pub ended: bool,
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who asks.
+    pub caller: PrincipalName,
+    /// Whether the caller is an operator.
+    pub operator: bool,
+    /// Whose session it is to be; the caller's own but for operators who steal.
+    pub owner: PrincipalName,
+    /// The name, where one was given.
+    pub name: Option<SessionName>,
+    /// The client's process, where it has one.
+    pub client: Option<ProcessIdentity>,
+    /// Whether to take the name from a living client.
+    pub steal: bool,
+}
+
+/// The session that a client gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// A new session of this name (or the name of one that has ended).
+    Fresh(SessionName),
+    /// The session that was already there: of the same client, or of one that is dead.
+    Same(SessionName),
+    /// Another session, because a living client has the name.
+    Suffixed {
+        /// What was asked for.
+        wanted: SessionName,
+        /// What it got.
+        name: SessionName,
+        /// Whether that one was there before.
+        same: bool,
+    },
+    /// The session of a living client, taken from it.
+    Stolen(SessionName),
+}
+
+impl Resolution {
+    /// The name that the client got.
+    #[must_use]
+    pub fn name(&self) -> &SessionName {
+        match self {
+            Self::Fresh(name) | Self::Same(name) | Self::Stolen(name) | Self::Suffixed { name, .. } => name,
+        }
+    }
+
+    /// What the client has to be told about it.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        match self {
+            Self::Fresh(_) | Self::Same(_) => None,
+            Self::Suffixed { wanted, name, .. } => Some(format!(
+                "Another client that is alive has the session {wanted}, so this is the session {name}. Use `--session` \
+                 with a name of its own, or `--steal` to take {wanted} over."
+            )),
+            Self::Stolen(name) => {
+                Some(format!("The session {name} was taken over from another client; this is recorded."))
+            }
+        }
+    }
+}
+
+/// A name that can't be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameRefusal {
+    /// Another principal's session.
+    #[error("session {session} belongs to another principal; only an operator takes it over, with `--steal`")]
+    NotYours {
+        /// Which.
+        session: SessionId,
+    },
+    /// An operator wants to take over what isn't there.
+    #[error("there is no session {session} to take over; `tidegate sessions` lists those that there are")]
+    NothingToSteal {
+        /// Which.
+        session: SessionId,
+    },
+    /// Another principal's session, without saying which.
+    #[error("which session of {owner} is to be taken over? name it with `--session`")]
+    NoName {
+        /// Whose.
+        owner: PrincipalName,
+    },
+    /// Living clients have all the names.
+    #[error("living clients have {name} and all its numbers up to {MAX_SUFFIX} that fit; use `--session` with another name")]
+    AllTaken {
+        /// The name.
+        name: SessionName,
+    },
+}
+
+/// Decides which session a client gets. `known` holds the sessions of `wanted.owner`, `fresh` is an unused name.
+///
+/// Without a name, all connections of one client process are one session. With a name: the same name after the client
+/// is dead is the same session; while it lives a second client gets the first of `NAME.2`, `NAME.3`, … that is free by
+/// the same rule, or, with `steal`, takes the name over.
+///
+/// # Errors
+/// [`NameRefusal`], when the session is another principal's or no name is free.
+pub fn resolve_name(
+    known: &BTreeMap<SessionName, Known>,
+    wanted: &Wanted,
+    fresh: &SessionName,
+) -> Result<Resolution, NameRefusal> {
+    if wanted.owner != wanted.caller {
+        return foreign(known, wanted);
+    }
+    let Some(name) = &wanted.name else {
+        let mine = known.iter().find(|(_, k)| !k.ended && same_process(&k.client, &wanted.client));
+        return Ok(mine.map_or_else(
+            || Resolution::Fresh(fresh.clone()),
+            |(name, _)| Resolution::Same(name.clone()),
+        ));
+    };
+    match claim(known.get(name), wanted) {
+        Claim::New => Ok(Resolution::Fresh(name.clone())),
+        Claim::Mine => Ok(Resolution::Same(name.clone())),
+        Claim::Taken if wanted.steal => Ok(Resolution::Stolen(name.clone())),
+        Claim::Taken => suffixed(known, wanted, name),
+    }
+}
+
+/// Whether `caller` may be told what `other`, a session of the same principal, was told: only once its client is dead.
+#[must_use]
+pub fn may_resume(caller: &PrincipalName, session: &SessionId, known: &Known) -> bool {
+    session.principal == *caller && !occupied(known)
+}
+
+fn foreign(known: &BTreeMap<SessionName, Known>, wanted: &Wanted) -> Result<Resolution, NameRefusal> {
+    let Some(name) = &wanted.name else {
+        return Err(NameRefusal::NoName { owner: wanted.owner.clone() });
+    };
+    let session = || SessionId::new(wanted.owner.clone(), name.clone());
+    if !(wanted.operator && wanted.steal) {
+        return Err(NameRefusal::NotYours { session: session() });
+    }
+    match known.get(name) {
+        Some(k) if !k.ended => Ok(Resolution::Stolen(name.clone())),
+        _ => Err(NameRefusal::NothingToSteal { session: session() }),
+    }
+}
+
+enum Claim {
+    New,
+    Mine,
+    Taken,
+}
+
+fn claim(known: Option<&Known>, wanted: &Wanted) -> Claim {
+    match known {
+        None => Claim::New,
+        Some(k) if k.ended => Claim::New,
+        Some(k) if same_process(&k.client, &wanted.client) || !occupied(k) => Claim::Mine,
+        Some(_) => Claim::Taken,
+    }
+}
+
+/// Whether a living client may have it. A client without a process is alive as long as it is connected.
+fn occupied(known: &Known) -> bool {
+    if known.client.is_some() { !known.liveness.is_proved_dead() } else { known.attached }
+}
+
+/// Whether both are known and one incarnation of one process. The nonce is left out: it belongs to processes that we
+/// start, and clients aren't among them.
+pub(crate) fn same_process(a: &Option<ProcessIdentity>, b: &Option<ProcessIdentity>) -> bool {
+    matches!((a, b), (Some(a), Some(b))
+        if (a.boot, a.pid_ns, a.pid, a.start_ticks) == (b.boot, b.pid_ns, b.pid, b.start_ticks))
+}
+
+fn suffixed(
+    known: &BTreeMap<SessionName, Known>,
+    wanted: &Wanted,
+    name: &SessionName,
+) -> Result<Resolution, NameRefusal> {
+    for number in 2..=MAX_SUFFIX {
+        let Ok(candidate) = SessionName::new(&format!("{name}.{number}")) else { break };
+        let same = match claim(known.get(&candidate), wanted) {
+            Claim::New => false,
+            Claim::Mine => true,
+            Claim::Taken => continue,
+        };
+        return Ok(Resolution::Suffixed { wanted: name.clone(), name: candidate, same });
+    }
+    Err(NameRefusal::AllTaken { name: name.clone() })
+}
