@@ -1,2 +1,127 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands. Whatever CI gates, `cargo xtask STEP` reproduces; this file reads the command line and
+//! turns the outcome into an exit code: 0 done, 1 the answer is no, 2 could not run.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to the terminal is what xtask is for")]
+
+mod board;
+mod check;
+mod ci;
+mod clock;
+mod determinism;
+mod nextest;
+mod process;
+mod report;
+mod setup;
+mod simulate;
+mod suite;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{Parser, Subcommand};
+
+use board::Board;
+use workspace::Workspace;
+
+/// Could not run: bad arguments, or something that is needed isn't there.
+const COULD_NOT_RUN: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The project's own commands")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Install what the other steps need, or say exactly what is missing
+    Setup,
+    /// Everything that is said about the code without running its tests
+    Check {
+        /// Run this part alone (may be repeated)
+        #[arg(long)]
+        only: Vec<check::Part>,
+    },
+    /// Set up, then run every test and the examples in the documentation
+    Test {
+        /// Arguments for `cargo nextest run`, such as a part of a test's name
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        selection: Vec<String>,
+    },
+    /// Run fake sessions under seeded schedules, with every invariant checked after every step
+    Simulate(simulate::Args),
+    /// The ten bullets, simulated and against real processes
+    Suite,
+    /// Whether a program does the same again when it is run again, and what differs
+    Determinism(tidegate_determinism::CheckArgs),
+    /// Write the report over what the runs left; exit 0 only when the release is allowed
+    Report {
+        /// The `target/tidegate` directories of all partitions of one run
+        #[arg(long, num_args = 1.., value_name = "DIR")]
+        merge: Vec<PathBuf>,
+    },
+    /// From a fresh clone to the answer: exit 0 only when the release is allowed
+    Ci(ci::Args),
+    #[command(hide = true)]
+    Image(Later),
+    #[command(hide = true)]
+    Bench(Later),
+    #[command(hide = true)]
+    Explore(Later),
+    #[command(hide = true)]
+    Soak(Later),
+}
+
+/// Whatever is asked of a command that isn't available yet.
+#[derive(Debug, clap::Args)]
+struct Later {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _anything: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Setup => steps("setup", 1800, |board| {
+            setup::run(board, &workspace);
+        }),
+        Command::Check { only } => steps("check", 1200, |board| check::run(board, &workspace, &only)),
+        Command::Test { selection } => steps("test", 1200, |board| test::run(board, &workspace, &selection)),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Suite => steps("suite", 1200, |board| suite::run(board, &workspace)),
+        Command::Determinism(args) => determinism::run(&workspace, args),
+        Command::Report { merge } => steps("report", 60, |board| report::run(board, &workspace, merge)),
+        Command::Ci(args) => Ok(answer(ci::run(&workspace, &args)?)),
+        Command::Image(_) => bail!("cargo xtask image is not available yet"),
+        Command::Bench(_) => bail!("cargo xtask bench is not available yet"),
+        Command::Explore(_) => bail!("cargo xtask explore is not available yet"),
+        Command::Soak(_) => bail!("cargo xtask soak is not available yet"),
+    }
+}
+
+/// Runs a command's steps on a board of their own and answers whether all of them passed.
+fn steps(command: &str, budget_s: u64, work: impl FnOnce(&mut Board)) -> anyhow::Result<ExitCode> {
+    let mut board = Board::new();
+    work(&mut board);
+    Ok(answer(board.finish(command, Duration::from_secs(budget_s))))
+}
+
+fn answer(yes: bool) -> ExitCode {
+    if yes { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
