@@ -1,1 +1,60 @@
 //! Run a subject again and again from one seed, compare what it did, and say what broke it.
+//!
+//! A check runs the same command in fresh processes, on an idle machine and beside a CPU load, and compares every
+//! run with the first one, stream by stream. Beside the subject it runs programs of its own that must differ (a clock,
+//! random bytes, a hash map's order, …) and programs that must not; a check whose controls fail has no result.
+//! The answer is a [`Record`]: a level on a ladder, with a bound, and never the bare word "deterministic".
+//!
+//! What it must never do: strip numbers or times before comparing, count zero records as equal, pool conditions, or
+//! call a cause confirmed. The native executor can't pin anything, so it claims at most
+//! [`Level::OutputEqual`].
+//!
+//! # Examples
+//!
+//! The check runs its helpers (controls, load, guard) from the binary of this crate, whose path is part of the plan.
+//!
+//! ```no_run
+//! use tidegate_determinism::{Plan, run};
+//!
+//! let mut plan = Plan::new(["date", "+%N"], "target/debug/tidegate-determinism");
+//! plan.runs = 20;
+//! let record = run(&plan, &mut |line| eprintln!("{line}"))?;
+//! println!("{}", record.answer());
+//! record.write("target/tidegate/determinism".as_ref())?;
+//! # Ok::<(), tidegate_determinism::RunError>(())
+//! ```
+
+mod args;
+mod cause;
+mod check;
+mod clock;
+pub mod companion;
+mod compare;
+mod controls;
+mod error;
+mod guard;
+mod helper;
+mod load;
+mod markdown;
+mod normalise;
+mod plan;
+mod process;
+mod programs;
+mod record;
+mod report;
+mod script;
+mod selftest;
+mod stream;
+mod subject;
+mod verdict;
+
+pub use args::CheckArgs;
+pub use check::run;
+pub use error::RunError;
+pub use plan::{Condition, Plan};
+pub use record::{
+    Cause, Cell, Channel, Confidence, Context, ControlResult, Cost, Decision, Divergence, Executor, Host,
+    Level, Observation, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, SeedProbe, Subject,
+    SubjectFile, Verdict, Workload,
+};
+pub use script::{Script, ScriptError, Step};

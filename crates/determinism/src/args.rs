@@ -1,0 +1,194 @@
+//! The command line of a check, for the binary of this crate and for anything that flattens it into its own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::RunError;
+use crate::plan::{Condition, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, Plan, default_hogs};
+use crate::script::Script;
+
+/// Where a record goes unless told otherwise.
+const DEFAULT_OUT: &str = "target/tidegate/determinism";
+/// The one executor of this version.
+const NATIVE: &str = "native";
+
+/// The arguments of a check.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CheckArgs {
+    /// Runs per condition, the reference run included
+    #[arg(long, default_value_t = DEFAULT_RUNS)]
+    pub runs: u32,
+    /// Conditions to run in
+    #[arg(long = "condition", value_delimiter = ',', default_value = "idle,loaded")]
+    pub conditions: Vec<Condition>,
+    /// Handed to the subject as TIDEGATE_SEED
+    #[arg(long, default_value_t = DEFAULT_SEED)]
+    pub seed: u64,
+    /// The longest that one run may take, such as 500ms, 30s or 2m
+    #[arg(long, value_parser = parse_duration, default_value = "60s")]
+    pub deadline: Duration,
+    /// Busy processes in the condition `loaded` [default: two for each core]
+    #[arg(long)]
+    pub hogs: Option<u32>,
+    /// The client's side of a conversation, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// Where determinism.json and determinism.md are written
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_OUT)]
+    pub out: PathBuf,
+    /// Print the record as JSON instead of the answer
+    #[arg(long)]
+    pub json: bool,
+    /// How to run the subject; `native` is the one there is
+    #[arg(long, default_value = NATIVE)]
+    pub executor: String,
+    /// An OCI image as the subject (not available yet)
+    #[arg(long)]
+    pub image: Option<String>,
+    /// A root file system as the subject (not available yet)
+    #[arg(long)]
+    pub rootfs: Option<PathBuf>,
+    /// The subject
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+impl CheckArgs {
+    /// The plan that these arguments describe.
+    ///
+    /// `companion` is the `tidegate-determinism` binary; `invoked_as` is what a reader types before the arguments to
+    /// repeat the check, as in `cargo xtask determinism`.
+    ///
+    /// # Errors
+    ///
+    /// When something isn't available yet, no command is given, a number is out of bounds or the script is unusable.
+    pub fn plan(&self, companion: PathBuf, invoked_as: &str) -> Result<Plan, RunError> {
+        self.refuse_what_comes_later()?;
+        let mut conditions = self.conditions.clone();
+        conditions.sort();
+        conditions.dedup();
+        let plan = Plan {
+            argv: self.command.clone(),
+            script: self.script.as_deref().map(Script::read).transpose()?,
+            runs: self.runs,
+            conditions,
+            seed: self.seed,
+            deadline: self.deadline,
+            hogs: self.hogs.unwrap_or_else(default_hogs),
+            companion,
+            reproduce: self.reproduce(invoked_as),
+        };
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    fn refuse_what_comes_later(&self) -> Result<(), RunError> {
+        let what = match (self.executor.as_str(), &self.image, &self.rootfs) {
+            (NATIVE, None, None) => return Ok(()),
+            (NATIVE, Some(image), _) => format!("--image {image}"),
+            (NATIVE, None, Some(rootfs)) => format!("--rootfs {}", rootfs.display()),
+            (executor, _, _) => format!("--executor {executor}"),
+        };
+        Err(RunError::NotAvailableYet { what })
+    }
+
+    /// The command that repeats this check, with everything that isn't a default.
+    fn reproduce(&self, invoked_as: &str) -> String {
+        let mut line = invoked_as.to_owned();
+        let mut add = |option: &str, value: String| line.push_str(&format!(" {option} {}", quote(&value)));
+        add("--runs", self.runs.to_string());
+        add("--condition", self.conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+        add("--seed", self.seed.to_string());
+        if self.deadline != DEFAULT_DEADLINE {
+            add("--deadline", format!("{}ms", self.deadline.as_millis()));
+        }
+        if let Some(hogs) = self.hogs {
+            add("--hogs", hogs.to_string());
+        }
+        if let Some(script) = &self.script {
+            add("--script", script.display().to_string());
+        }
+        line.push_str(" --");
+        for word in &self.command {
+            line.push(' ');
+            line.push_str(&quote(word));
+        }
+        line
+    }
+}
+
+/// A word as a POSIX shell takes it.
+fn quote(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,@+%".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let number: Option<u64> = digits.parse().ok();
+    number
+        .zip(unit_ms)
+        .and_then(|(number, unit)| number.checked_mul(unit))
+        .map(Duration::from_millis)
+        .ok_or_else(|| "a duration is a whole number with its unit, such as 500ms, 30s or 2m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CheckArgs,
+    }
+
+    fn plan(line: &[&str]) -> Result<Plan, String> {
+        let line = Line::try_parse_from(["check"].iter().chain(line)).map_err(|error| error.to_string())?;
+        line.args.plan("companion".into(), "cargo xtask determinism").map_err(|error| error.to_string())
+    }
+
+    fn refused(line: &[&str], expected: &str) {
+        let said = plan(line).map(|plan| plan.reproduce).unwrap_err();
+        assert!(said.contains(expected), "{line:?} gave {said:?}");
+    }
+
+    #[test]
+    fn what_comes_later_and_what_is_impossible_is_refused_by_name() {
+        refused(&["--executor", "vm", "--", "true"], "--executor vm is not available yet");
+        refused(&["--executor", "sandbox", "--", "true"], "--executor sandbox is not available yet");
+        refused(&["--executor", "antithesis", "--", "true"], "--executor antithesis is not available yet");
+        refused(&["--image", "sha256:00"], "--image sha256:00 is not available yet");
+        refused(&["--rootfs", "dir"], "--rootfs dir is not available yet");
+        refused(&[], "nothing to run");
+        refused(&["--runs", "1", "--", "true"], "--runs is 1");
+        refused(&["--condition", "hot", "--", "true"], "possible values: idle, loaded");
+        refused(&["--script", "no-such-file", "--", "true"], "failed to read the script no-such-file");
+        for deadline in ["", "5", "s", "1h", "1.5s", "99999999999999999999s", "-1s"] {
+            refused(&[&format!("--deadline={deadline}"), "--", "true"], "500ms, 30s or 2m");
+        }
+    }
+
+    #[test]
+    fn a_plan_says_how_it_is_repeated_in_words_a_shell_takes() {
+        let plan = plan(&["--condition", "loaded,idle", "--deadline", "2m", "--", "sh", "-c", "echo 'a b'"])
+            .unwrap();
+        assert_eq!(plan.conditions, [Condition::Idle, Condition::Loaded]);
+        assert_eq!(plan.deadline, Duration::from_secs(120));
+        assert_eq!(
+            plan.reproduce,
+            r"cargo xtask determinism --runs 5 --condition loaded,idle --seed 1 --deadline 120000ms -- sh -c 'echo '\''a b'\'''"
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! The roles of the `tidegate-determinism` binary beside a check: control, load, guard.
+
+use std::io;
+
+use crate::programs::Program;
+use crate::{guard, load};
+
+/// What the binary is started for.
+#[derive(Debug, Clone, Copy, clap::Subcommand)]
+pub enum Role {
+    /// Be one of the programs that must differ, or must not.
+    Control {
+        /// Which.
+        program: Program,
+    },
+    /// Keep a core busy until the end of the input.
+    #[command(hide = true, name = load::ROLE)]
+    Hog,
+    /// Kill what the check leaves behind when it dies.
+    #[command(hide = true, name = guard::ROLE)]
+    Guard,
+}
+
+impl Role {
+    /// Plays the role on the standard streams, to its end.
+    ///
+    /// # Errors
+    ///
+    /// When a standard stream fails.
+    pub fn play(self) -> io::Result<()> {
+        match self {
+            Self::Control { program } => program.perform(&mut io::stdout().lock(), &mut io::stderr().lock()),
+            Self::Hog => load::serve(io::stdin().lock(), io::stdout()),
+            Self::Guard => guard::serve(io::stdin().lock(), io::stdout()),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Why a check could not run at all. A check that ran and has no answer is a [`Record`](crate::Record) instead.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::script::ScriptError;
+
+/// A check that could not run; the command line exits 2.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// No command was given.
+    #[error("nothing to run: name the subject after `--`, as in `-- COMMAND ARG…`")]
+    NoCommand,
+    /// Something that a later version brings.
+    #[error("{what} is not available yet; run a command natively: `-- COMMAND ARG…`")]
+    NotAvailableYet {
+        /// The flag and its value.
+        what: String,
+    },
+    /// A number outside its bounds.
+    #[error("{what} is {value}; give a value from {min} to {max}")]
+    OutOfBounds {
+        /// The option.
+        what: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The least value.
+        min: u64,
+        /// The greatest value.
+        max: u64,
+    },
+    /// The client script could not be read.
+    #[error("failed to read the script {}; check the path given with --script", path.display())]
+    ReadScript {
+        /// The script.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The client script is not one.
+    #[error("the script {} is not usable: correct the line named", path.display())]
+    Script {
+        /// The script.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ScriptError,
+    },
+    /// The binary with the controls could not be started.
+    #[error("failed to start {} {role}; build it with `cargo build -p tidegate-determinism`", path.display())]
+    Companion {
+        /// The binary.
+        path: PathBuf,
+        /// What it was to do.
+        role: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The record could not be written.
+    #[error("failed to write {}; name a directory that is writable with --out", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

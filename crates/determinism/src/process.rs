@@ -1,0 +1,232 @@
+//! One run of a command in a fresh process: input fed, output read, deadline kept, nothing left behind.
+//!
+//! The thin shell below every decision: it must never judge what it reads. A descendant that leaves the process group
+//! of the subject is out of its reach.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::clock::{Progress, now};
+use crate::guard::{self, Guard};
+use crate::record::Reason;
+use crate::script::{Conversation, Script};
+use crate::stream::Recording;
+use crate::verdict::Failure;
+
+/// Where the subject finds the seed.
+pub(crate) const SEED_VARIABLE: &str = "TIDEGATE_SEED";
+/// All output of a run is kept until it is compared; beyond this a check would need streaming.
+const MAX_RUN_BYTES: usize = 64 << 20;
+/// One read of a pipe, as large as a pipe is.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks read ahead of the run's loop.
+const CHUNKS: usize = 16;
+
+/// A command and everything that one run of it needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) program: &'a OsStr,
+    pub(crate) arguments: &'a [String],
+    pub(crate) seed: u64,
+    pub(crate) script: Option<&'a Script>,
+    pub(crate) deadline: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Pipe {
+    Output,
+    Error,
+}
+
+enum Event {
+    Read(Pipe, Vec<u8>),
+    End,
+    Exited,
+}
+
+/// Runs the job once.
+pub(crate) fn run(
+    job: &Job<'_>,
+    guard: &mut Guard,
+    progress: &mut Progress<'_>,
+) -> Result<Recording, Failure> {
+    let started = now();
+    let mut child = Command::new(job.program)
+        .args(job.arguments)
+        .env(SEED_VARIABLE, job.seed.to_string())
+        .stdin(if job.script.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| {
+            failure(Reason::StartFailed, format!("failed to start {}: {error}", job.program.display()))
+        })?;
+    let pid = child.id();
+    let watched = guard.watch(pid);
+    let observed = observe(&mut child, job, started, progress);
+    guard::kill(pid);
+    let forgotten = guard.forget(pid);
+    let status = child.wait();
+
+    let mut recording = observed?;
+    let status = watched
+        .and(forgotten)
+        .and(status)
+        .map_err(|error| failure(Reason::StartFailed, format!("failed to watch the process: {error}")))?;
+    recording.pid = pid;
+    recording.exit = describe(status);
+    Ok(recording)
+}
+
+/// Reads until the process has ended and its output too; leaves the process to be reaped.
+fn observe(
+    child: &mut Child,
+    job: &Job<'_>,
+    started: Instant,
+    progress: &mut Progress<'_>,
+) -> Result<Recording, Failure> {
+    let (sender, events) = sync_channel(CHUNKS);
+    let mut open = 0;
+    if let Some(output) = child.stdout.take() {
+        open += 1;
+        read_all(output, Pipe::Output, sender.clone());
+    }
+    if let Some(errors) = child.stderr.take() {
+        open += 1;
+        read_all(errors, Pipe::Error, sender.clone());
+    }
+    announce_exit(child.id(), sender);
+    let mut input = child.stdin.take().map(write_all);
+    let mut conversation = job.script.map(Conversation::new);
+    let mut recording = Recording::default();
+    let mut heard = 0;
+    let mut exited = false;
+    loop {
+        if let Some(conversation) = &mut conversation {
+            heard += listen(conversation, &recording.stdout[heard..]);
+            if let Some(lines) = &input {
+                // A subject that has closed its input is found out by the answer that doesn't come.
+                let _ = lines.send(conversation.next_lines());
+            }
+            if conversation.waits_for().is_none() {
+                input = None;
+            }
+        }
+        if exited && open == 0 {
+            break;
+        }
+        match next(&events, started, job.deadline, progress) {
+            Some(Event::Read(Pipe::Output, bytes)) => recording.stdout.extend(bytes),
+            Some(Event::Read(Pipe::Error, bytes)) => recording.stderr.extend(bytes),
+            Some(Event::End) => open -= 1,
+            Some(Event::Exited) => exited = true,
+            None => return Err(timeout(job.deadline, exited, conversation.as_ref())),
+        }
+        if recording.stdout.len() + recording.stderr.len() > MAX_RUN_BYTES {
+            return Err(failure(
+                Reason::OutputTooLarge,
+                format!("a run wrote more than {MAX_RUN_BYTES} bytes"),
+            ));
+        }
+    }
+    match conversation.as_ref().and_then(Conversation::waits_for) {
+        Some(id) => {
+            Err(failure(Reason::ScriptIncomplete, format!("the subject ended before its answer to {id}")))
+        }
+        None => Ok(recording),
+    }
+}
+
+/// The next event, or `None` at the deadline.
+fn next(
+    events: &Receiver<Event>,
+    started: Instant,
+    deadline: Duration,
+    progress: &mut Progress<'_>,
+) -> Option<Event> {
+    loop {
+        progress.tick();
+        let left = deadline.checked_sub(now().duration_since(started))?;
+        match events.recv_timeout(left.min(progress.pause())) {
+            Ok(event) => return Some(event),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Every sender says `End` or `Exited` last, and the loop stops after those.
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+/// Hands complete lines to the conversation and returns how many bytes they took.
+fn listen(conversation: &mut Conversation, text: &[u8]) -> usize {
+    let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    for line in text[..complete].split(|byte| *byte == b'\n') {
+        conversation.heard(line);
+    }
+    complete
+}
+
+fn read_all(mut pipe: impl Read + Send + 'static, which: Pipe, events: SyncSender<Event>) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        // An error ends the pipe as its end does; the run's loop may be gone, which ends this thread too.
+        while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            if events.send(Event::Read(which, buffer[..length].to_vec())).is_err() {
+                return;
+            }
+        }
+        let _ = events.send(Event::End);
+    });
+}
+
+/// Writes on a thread of its own: a subject that doesn't read must not keep the deadline from passing.
+fn write_all(mut pipe: impl Write + Send + 'static) -> mpsc::Sender<Vec<u8>> {
+    let (sender, lines) = mpsc::channel::<Vec<u8>>();
+    thread::spawn(move || {
+        for bytes in lines {
+            if pipe.write_all(&bytes).and_then(|()| pipe.flush()).is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+/// Notices the end of the process without reaping it: until then its number, and its group's, stay its own.
+fn announce_exit(pid: u32, events: SyncSender<Event>) {
+    thread::spawn(move || {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), ended));
+        }
+        let _ = events.send(Event::Exited);
+    });
+}
+
+fn timeout(deadline: Duration, exited: bool, conversation: Option<&Conversation>) -> Failure {
+    let what = match conversation.and_then(Conversation::waits_for) {
+        Some(id) => format!("its answer to {id} did not come"),
+        None if exited => "it ended, and something it had started kept its output open".to_owned(),
+        None => "it did not end".to_owned(),
+    };
+    failure(Reason::Timeout, format!("{what} within {deadline:?}"))
+}
+
+fn failure(reason: Reason, detail: String) -> Failure {
+    Failure { reason, detail }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,184 @@
+//! The programs behind the controls, each run as a fresh process: `tidegate-determinism control NAME`.
+//!
+//! A program that must differ is written so that two processes practically can't agree; none rests on luck.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::clock::now;
+use crate::process::SEED_VARIABLE;
+use crate::subject::{hex, sha256_hex};
+
+/// Two processes draw the same bytes once in 2^256.
+const RANDOM_BYTES: usize = 32;
+/// 256 keys have more orders than a hash seed has values.
+const KEYS: u32 = 256;
+/// The threads that race.
+const THREADS: usize = 8;
+/// Races of one program: one may well come out the same twice, this many don't.
+const ROUNDS: usize = 40;
+/// Each thread's turns with the lock in a round.
+const ACQUISITIONS: usize = 500;
+/// Lock changes that are printed one by one; the digest covers all of them.
+const PRINTED_CHANGES: usize = 100;
+/// Each thread's turns with the counter in a round.
+const COUNTS: usize = 200;
+/// Long enough for the clock to be read thousands of times.
+const SPIN: Duration = Duration::from_millis(10);
+/// Lines of the pure programs.
+const LINES: u64 = 1_000;
+
+/// A program of our own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Program {
+    /// Random bytes of the kernel.
+    Urandom,
+    /// The time of day in nanoseconds.
+    Clock,
+    /// The number of the process.
+    Pid,
+    /// The order of a hash map with a random seed.
+    HashOrder,
+    /// The order in which eight threads take one lock.
+    LockOrder,
+    /// Numbers from a fixed rule.
+    PureNumbers,
+    /// Text on both outputs, and an exit status.
+    PureText,
+    /// An address on the stack.
+    Address,
+    /// Text that follows from the seed alone.
+    Seed,
+    /// Eight threads that count without a lock.
+    UnlockedCounter,
+    /// Reads the clock a number of times that varies, and says nothing of it.
+    ClockSpin,
+}
+
+impl Program {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> String {
+        clap::ValueEnum::to_possible_value(&self)
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Does what the program does.
+    pub(crate) fn perform(self, out: &mut dyn Write, errors: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Urandom => urandom(out),
+            Self::Clock => clock(out),
+            Self::Pid => writeln!(out, "{}", std::process::id()),
+            Self::HashOrder => hash_order(out),
+            Self::LockOrder => lock_order(out),
+            Self::PureNumbers => pure_numbers(out),
+            Self::PureText => pure_text(out, errors),
+            Self::Address => address(out),
+            Self::Seed => seed(out),
+            Self::UnlockedCounter => unlocked_counter(out),
+            Self::ClockSpin => clock_spin(out),
+        }
+    }
+}
+
+fn urandom(out: &mut dyn Write) -> io::Result<()> {
+    let mut bytes = [0; RANDOM_BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    writeln!(out, "{}", hex(&bytes))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this program is there to differ by the clock")]
+fn clock(out: &mut dyn Write) -> io::Result<()> {
+    let since = std::time::SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+    writeln!(out, "{}", since.as_nanos())
+}
+
+#[expect(clippy::disallowed_methods, reason = "this program is there to differ by a hash map's order")]
+fn hash_order(out: &mut dyn Write) -> io::Result<()> {
+    let map: HashMap<u32, ()> = (0..KEYS).map(|key| (key, ())).collect();
+    map.keys().try_for_each(|key| writeln!(out, "key {key}"))
+}
+
+fn lock_order(out: &mut dyn Write) -> io::Result<()> {
+    let owners = Mutex::new(Vec::new());
+    for _ in 0..ROUNDS {
+        race(|thread| {
+            for _ in 0..ACQUISITIONS {
+                owners.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            }
+        });
+    }
+    let owners = owners.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let changes: Vec<String> = owners
+        .chunk_by(|a, b| a == b)
+        .map(|run| format!("thread {} took it {} times", run[0], run.len()))
+        .collect();
+    changes.iter().take(PRINTED_CHANGES).try_for_each(|change| writeln!(out, "{change}"))?;
+    writeln!(out, "all: {}", sha256_hex(changes.join("\n").as_bytes()))
+}
+
+/// Starts all threads at once and waits for them.
+fn race(body: impl Fn(usize) + Sync) {
+    let start = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (start, body) = (&start, &body);
+            scope.spawn(move || {
+                start.wait();
+                body(thread);
+            });
+        }
+    });
+}
+
+/// The generator of Numerical Recipes: any fixed rule would do.
+fn next_number(number: u64) -> u64 {
+    number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+}
+
+fn pure_numbers(out: &mut dyn Write) -> io::Result<()> {
+    let numbers = std::iter::successors(Some(1), |number| Some(next_number(*number)));
+    numbers.zip(0..LINES).try_for_each(|(number, line)| writeln!(out, "{line} {number}"))
+}
+
+fn pure_text(out: &mut dyn Write, errors: &mut dyn Write) -> io::Result<()> {
+    for line in 0..LINES {
+        writeln!(out, "line {line}")?;
+        writeln!(errors, "note {line}")?;
+    }
+    Ok(())
+}
+
+fn address(out: &mut dyn Write) -> io::Result<()> {
+    let local = std::hint::black_box(0_u8);
+    writeln!(out, "a local variable is at {:p}", &raw const local)
+}
+
+fn seed(out: &mut dyn Write) -> io::Result<()> {
+    let seed = std::env::var(SEED_VARIABLE).unwrap_or_default();
+    writeln!(out, "{}", sha256_hex(seed.as_bytes()))
+}
+
+fn unlocked_counter(out: &mut dyn Write) -> io::Result<()> {
+    (0..ROUNDS).try_for_each(|round| {
+        let counter = AtomicU64::new(0);
+        race(|_| {
+            for _ in 0..COUNTS {
+                let counted = counter.load(Ordering::Relaxed);
+                // Whatever another thread counts in between is lost.
+                thread::yield_now();
+                counter.store(counted + 1, Ordering::Relaxed);
+            }
+        });
+        writeln!(out, "counter {round}: {}", counter.into_inner())
+    })
+}
+
+fn clock_spin(out: &mut dyn Write) -> io::Result<()> {
+    let begun = now();
+    while now().duration_since(begun) < SPIN {}
+    writeln!(out, "done")
+}
