@@ -65,6 +65,7 @@ mod error;
 mod facts;
 mod freeze;
 mod freshness;
+mod guard;
 mod key;
 mod lease;
 mod release;
@@ -83,6 +84,7 @@ pub use error::LeaseError;
 pub use facts::{Facts, NoSessions, SessionFacts, Sessions};
 pub use freeze::{Freeze, SWEEP_EVERY, Vigil};
 pub use freshness::{Freshness, MARGIN};
+pub use guard::{Entered, FenceGuard, GuardError};
 pub use key::{LeaseKey, LeaseKeyError, MAX_LEASE_KEY_BYTES, PREFIX};
 pub use lease::{
     Event, FORGET_AFTER, HistoryEntry, Lease, LeaseState, MAX_HISTORY, MAX_NOTE_BYTES, MAX_TTL, MIN_TTL,
