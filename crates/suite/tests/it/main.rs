@@ -1,0 +1,4 @@
+//! The suite's own tests: that its instruments do what they say.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod fault_server;
