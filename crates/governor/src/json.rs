@@ -1,0 +1,96 @@
+//! Operations as the JSON of the public contract. Names here are fixed; fields may be added.
+
+use crate::{Operation, Phase};
+use serde_json::{Map, Value, json};
+use tidegate_core::{NextAction, Now};
+use tidegate_drain::Holder;
+
+/// The version of the documents.
+pub const DOCUMENT_VERSION: u32 = 1;
+
+impl Operation {
+    /// The operation's object.
+    #[must_use]
+    pub fn to_json(&self, now: &Now) -> Value {
+        let generations: Map<String, Value> = self
+            .generations
+            .iter()
+            .map(|(name, g)| (name.to_string(), json!({ "before": g.before, "after": g.after })))
+            .collect();
+        json!({
+            "id": self.id,
+            "phase": self.phase,
+            "scope": self.scope,
+            "reason": self.reason,
+            "requested_by": self.requested_by,
+            "approvals": self.approvals,
+            "holders": self.holders.iter().map(holder_json).collect::<Vec<_>>(),
+            "incident": self.incident,
+            "generations": generations,
+            "intent": self.intent,
+            "session": self.session.as_ref().map(|session| &session.name),
+            "requested_at": self.requested_at,
+            "approvals_needed": self.approvals_needed,
+            "break_glass": self.break_glass,
+            "digest": self.digest,
+            "expires_in_ms": millis(self.expires.remaining(now), self.phase == Phase::Requested),
+            "drain_ends_in_ms": self.drain.as_ref().and_then(|drain| {
+                millis(drain.deadline.remaining(now), self.phase == Phase::Draining)
+            }),
+            "failures": self.failures,
+            "verified": self.verified,
+            "ended_at": self.ended_at,
+            "note": self.note,
+            "next_action": self.next_action().to_json(),
+        })
+    }
+
+    /// What whoever asked for it does now.
+    #[must_use]
+    pub fn next_action(&self) -> NextAction {
+        match (self.phase, self.scope.first()) {
+            (Phase::Requested, _) => NextAction::RequestApproval { operation: self.id.clone() },
+            (phase, Some(component)) if phase.is_running() => NextAction::WaitForRestart {
+                component: component.clone(),
+                operation: Some(self.id.clone()),
+                retry_after_ms: crate::RETRY_AFTER_MS,
+            },
+            (Phase::Refused | Phase::RolledBack | Phase::Failed, _) => {
+                NextAction::ContactOperator { incident: self.incident.clone() }
+            }
+            _ => NextAction::Continue,
+        }
+    }
+}
+
+/// A holder's object: the session's name, for the person who reads it, and its principal beside it.
+#[must_use]
+pub fn holder_json(holder: &Holder) -> Value {
+    json!({
+        "session": holder.session.name,
+        "principal": holder.session.principal,
+        "component": holder.component,
+        "tool": holder.tool,
+        "class": holder.class,
+        "age_ms": holder.age_ms,
+        "detached": holder.detached,
+        "abandoned": holder.abandoned,
+    })
+}
+
+/// The document that every `restart` command but `list` prints.
+#[must_use]
+pub fn operation_document(operation: &Operation, now: &Now) -> Value {
+    json!({ "version": DOCUMENT_VERSION, "operation": operation.to_json(now) })
+}
+
+/// The document that `restart list` prints.
+#[must_use]
+pub fn operations_document(operations: &[Operation], now: &Now) -> Value {
+    let operations: Vec<Value> = operations.iter().map(|operation| operation.to_json(now)).collect();
+    json!({ "version": DOCUMENT_VERSION, "operations": operations })
+}
+
+fn millis(left: std::time::Duration, counts: bool) -> Option<u64> {
+    counts.then(|| u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,397 @@
+//! The state machine of one operation. Pure: an operation and what happened give the next operation, what else has to
+//! be written with it, and what to do then. It reads no record and makes no text for a store.
+
+use crate::operation::{Drain, MAX_HOLDERS};
+use crate::{
+    Caller, ComponentState, Intent, LaunchIdentity, Launches, Operation, Phase, Resumed, Stamp, Verified,
+    ruling,
+};
+use std::collections::BTreeMap;
+use tidegate_checkpoints::Draft;
+use tidegate_core::{ComponentName, Deadline, DrainId, Generation, IncidentId, Now};
+use tidegate_drain::{End, Holder, Verdict};
+
+/// How often a component is started in one operation: once, and once more when that failed.
+pub const MAX_STARTS: u32 = 2;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// This is what the components would be started as now; the drain would have this id.
+    Identified {
+        /// What would be started.
+        current: Launches,
+        /// A fresh id.
+        drain: DrainId,
+    },
+    /// A gate could not be closed.
+    NotClosed(String),
+    /// The drain was decided.
+    Drained(Verdict),
+    /// The facts of the sessions in scope.
+    Gathered(Vec<Draft>),
+    /// What came of stopping: `Ok` is proof of death.
+    Stopped(BTreeMap<ComponentName, Result<(), String>>),
+    /// What came of starting.
+    Started(BTreeMap<ComponentName, Result<(), String>>),
+    /// What came of verifying.
+    Verified(BTreeMap<ComponentName, Result<Verified, String>>),
+    /// The gates are open again.
+    Reopened,
+    /// Whoever drove the operation is gone, and nobody knows how far the last step got.
+    Interrupted,
+    /// Somebody else may have changed it.
+    Changed,
+}
+
+/// What to do next. It follows from the durable operation alone ([`effect_of`]), so that it can be repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Nothing: the operation waits, or is over.
+    None,
+    /// Find out what the components would be started as now.
+    Identify,
+    /// Close the gates and wait.
+    Drain {
+        /// The drain.
+        drain: DrainId,
+        /// Its recorded deadline.
+        deadline: Deadline,
+    },
+    /// Gather the sessions' facts.
+    Gather,
+    /// Stop these, each with proof of death.
+    Stop(Vec<ComponentName>),
+    /// Start these.
+    Start(Vec<(ComponentName, Generation, LaunchIdentity)>),
+    /// Verify these.
+    Verify(Vec<ComponentName>),
+    /// Hand over, then open the gates.
+    Reopen {
+        /// The drain that holds them closed.
+        drain: DrainId,
+        /// The components that serve again.
+        resumed: Vec<Resumed>,
+        /// Those that don't, and why.
+        unavailable: Vec<(ComponentName, IncidentId)>,
+    },
+}
+
+/// Why an operation ends in an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Unsafe work outlived the drain's deadline.
+    Refused,
+    /// A gate is somebody else's.
+    NotClosed,
+    /// The governor went away before anything was stopped.
+    Interrupted,
+    /// Components could not be stopped, or not be started again.
+    NotRestarted,
+}
+
+/// What is written in the same commit as the operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Join {
+    /// The drain's record begins.
+    BeginDrain,
+    /// The drain's record moves on.
+    EndDrain(End),
+    /// The sessions' checkpoints.
+    Checkpoint(Vec<Draft>),
+    /// The sessions are told that it is over.
+    Tell,
+    /// The time that sessions were held is given back to their leases.
+    SettleLeases,
+    /// The incident that the operation will name.
+    Incident(Trouble),
+    /// These are proved dead.
+    Dead(Vec<ComponentName>),
+    /// The next generation of all that are pending.
+    BeginGenerations,
+    /// These are in that state now.
+    State(Vec<ComponentName>, ComponentState),
+    /// Every component is what it was before, or what came of it.
+    Restore,
+    /// The components are given up.
+    Release,
+}
+
+/// A step: the operation as it will be, and what is written with it. No joins and an equal operation write nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) operation: Operation,
+    pub(crate) joins: Vec<Join>,
+}
+
+/// The next step; `None` when the event changes nothing.
+pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stamp) -> Option<Step> {
+    let mut next = operation.clone();
+    next.stamp = stamp.to_string();
+    let joins = match (operation.phase, event) {
+        (Phase::Approved, Event::Identified { current, drain }) => {
+            begin(&mut next, current, drain, now, stamp)
+        }
+        (Phase::Approved, Event::Interrupted) => {
+            interrupted(&mut next, now, stamp, vec![Join::Incident(Trouble::Interrupted), Join::Release])
+        }
+        (Phase::Approved, Event::NotClosed(why)) => {
+            next.end(Phase::Failed, why.clone(), now, stamp);
+            vec![Join::Incident(Trouble::NotClosed), Join::Release]
+        }
+        (Phase::Draining, Event::NotClosed(why)) => {
+            next.end(Phase::Failed, why.clone(), now, stamp);
+            back(Trouble::NotClosed, End::Reopened { reason: why.clone() })
+        }
+        (Phase::Draining, Event::Drained(verdict)) => drained(&mut next, verdict, now, stamp)?,
+        (Phase::Draining | Phase::Checkpointing, Event::Interrupted) => {
+            let reason = "the governor was interrupted".to_owned();
+            interrupted(&mut next, now, stamp, back(Trouble::Interrupted, End::Reopened { reason }))
+        }
+        (Phase::Checkpointing, Event::Gathered(drafts)) => {
+            next.phase = Phase::Stopping;
+            next.pending = next.scope.iter().cloned().collect();
+            next.sessions = drafts.iter().map(|draft| draft.session.clone()).collect();
+            let state = Join::State(next.scope.clone(), ComponentState::Stopping);
+            vec![Join::Checkpoint(drafts.clone()), Join::SettleLeases, state]
+        }
+        (Phase::Stopping, Event::Stopped(results)) => stopped(&mut next, results, now, stamp),
+        (Phase::Starting, Event::Started(results)) => started(&mut next, results),
+        (Phase::Verifying, Event::Verified(results)) => verified(&mut next, results, now, stamp),
+        (Phase::Stopping | Phase::Starting | Phase::Verifying, Event::Interrupted) => carry_on(&mut next),
+        (_, Event::Reopened) if operation.is_to_reopen() => {
+            next.reopened_at = Some(now.wall);
+            vec![Join::Release]
+        }
+        _ => return None,
+    };
+    Some(Step { operation: next, joins })
+}
+
+/// What the durable operation asks for.
+#[must_use]
+pub fn effect_of(operation: &Operation) -> Effect {
+    let drain = operation.drain.as_ref();
+    match (operation.phase, drain) {
+        (Phase::Approved, _) => Effect::Identify,
+        (Phase::Draining, Some(drain)) => Effect::Drain { drain: drain.id.clone(), deadline: drain.deadline },
+        (Phase::Checkpointing, _) => Effect::Gather,
+        (Phase::Stopping, _) => Effect::Stop(operation.pending.iter().cloned().collect()),
+        (Phase::Starting, _) => Effect::Start(to_start(operation)),
+        (Phase::Verifying, _) => {
+            let running = |name: &&ComponentName| !operation.failing.contains_key(*name);
+            Effect::Verify(operation.pending.iter().filter(running).cloned().collect())
+        }
+        (_, Some(drain)) if operation.is_to_reopen() => Effect::Reopen {
+            drain: drain.id.clone(),
+            resumed: resumed(operation),
+            unavailable: unavailable(operation),
+        },
+        _ => Effect::None,
+    }
+}
+
+fn to_start(operation: &Operation) -> Vec<(ComponentName, Generation, LaunchIdentity)> {
+    let parts = |name: &ComponentName| {
+        let generation = operation.generations.get(name)?.after?;
+        Some((name.clone(), generation, operation.launches.get(name)?.clone()))
+    };
+    operation.pending.iter().filter_map(parts).collect()
+}
+
+fn resumed(operation: &Operation) -> Vec<Resumed> {
+    let parts = |(name, verified): (&ComponentName, &Verified)| {
+        Some(Resumed {
+            operation: operation.id.clone(),
+            component: name.clone(),
+            generation: operation.generations.get(name)?.after?,
+            verified: verified.clone(),
+        })
+    };
+    operation.verified.iter().filter_map(parts).collect()
+}
+
+fn unavailable(operation: &Operation) -> Vec<(ComponentName, IncidentId)> {
+    let incident = |name: &ComponentName| Some((name.clone(), operation.incident.clone()?));
+    operation.failures.keys().filter_map(incident).collect()
+}
+
+/// The way back by somebody's word: nothing was stopped.
+pub(crate) fn cancel(operation: &Operation, by: &Caller, now: &Now, stamp: &Stamp) -> Step {
+    let mut next = operation.clone();
+    let note = format!("cancelled by {}", by.name());
+    next.end(Phase::Cancelled, note.clone(), now, stamp);
+    let joins = match operation.drain {
+        Some(_) => vec![Join::EndDrain(End::Reopened { reason: note }), Join::Restore],
+        None => vec![Join::Release],
+    };
+    Step { operation: next, joins }
+}
+
+/// The way back: nothing was stopped.
+fn back(trouble: Trouble, end: End) -> Vec<Join> {
+    vec![Join::Incident(trouble), Join::EndDrain(end), Join::Restore]
+}
+
+fn begin(next: &mut Operation, current: &Launches, drain: &DrainId, now: &Now, stamp: &Stamp) -> Vec<Join> {
+    if next.expires.passed(now) {
+        next.end(Phase::Expired, "it was not begun in time".to_owned(), now, stamp);
+        return vec![Join::Release];
+    }
+    if let Err(error) = ruling::unchanged(next, current) {
+        next.end(Phase::Expired, error.to_string(), now, stamp);
+        return vec![Join::Release];
+    }
+    if next.scope.is_empty() {
+        next.end(Phase::Completed, String::new(), now, stamp);
+        return vec![Join::Release];
+    }
+    next.phase = Phase::Draining;
+    next.drain = Some(Drain {
+        id: drain.clone(),
+        deadline: now.deadline(next.drain_deadline),
+        began_ms: now.boot_ms,
+        settled_ms: now.boot_ms,
+    });
+    vec![Join::BeginDrain, Join::State(next.scope.clone(), ComponentState::Draining)]
+}
+
+fn drained(next: &mut Operation, verdict: &Verdict, now: &Now, stamp: &Stamp) -> Option<Vec<Join>> {
+    match verdict {
+        Verdict::Wait => None,
+        Verdict::Drained { read_only } => {
+            next.phase = Phase::Checkpointing;
+            next.holders.clear();
+            next.interrupted = bounded(read_only);
+            Some(vec![Join::EndDrain(End::Drained)])
+        }
+        Verdict::Refused { holders } => {
+            next.holders = bounded(holders);
+            let blocking = holders.iter().filter(|holder| holder.blocks()).count();
+            let note = format!("the drain's deadline passed with {blocking} unsafe call(s) in flight");
+            next.end(Phase::Refused, note, now, stamp);
+            Some(back(Trouble::Refused, End::Refused { holders: holders.clone() }))
+        }
+    }
+}
+
+/// The holders that an operation names: those that block first.
+pub(crate) fn bounded(holders: &[Holder]) -> Vec<Holder> {
+    let (blocking, others): (Vec<&Holder>, Vec<&Holder>) = holders.iter().partition(|h| h.blocks());
+    blocking.into_iter().chain(others).take(MAX_HOLDERS).cloned().collect()
+}
+
+fn interrupted(next: &mut Operation, now: &Now, stamp: &Stamp, joins: Vec<Join>) -> Vec<Join> {
+    let note = format!("it was interrupted while {}; nothing was stopped", next.phase);
+    next.end(Phase::Failed, note, now, stamp);
+    joins
+}
+
+fn stopped(
+    next: &mut Operation,
+    results: &BTreeMap<ComponentName, Result<(), String>>,
+    now: &Now,
+    stamp: &Stamp,
+) -> Vec<Join> {
+    let mut dead = Vec::new();
+    for (name, result) in results {
+        match result {
+            Ok(()) => dead.push(name.clone()),
+            Err(why) => {
+                next.pending.remove(name);
+                next.failing.remove(name);
+                next.failures.insert(name.clone(), why.clone());
+            }
+        }
+    }
+    let mut joins = vec![Join::Dead(dead)];
+    if next.intent == Intent::Shutdown || next.starts >= MAX_STARTS {
+        next.pending.clear();
+        next.failures.append(&mut next.failing);
+    }
+    if next.pending.is_empty() {
+        joins.extend(finish(next, now, stamp));
+        return joins;
+    }
+    next.phase = Phase::Starting;
+    next.starts += 1;
+    next.failing.clear();
+    joins.push(Join::BeginGenerations);
+    joins
+}
+
+fn started(next: &mut Operation, results: &BTreeMap<ComponentName, Result<(), String>>) -> Vec<Join> {
+    next.failing.extend(results.iter().filter_map(|(name, r)| Some((name.clone(), r.clone().err()?))));
+    let running: Vec<ComponentName> =
+        next.pending.iter().filter(|name| !next.failing.contains_key(*name)).cloned().collect();
+    if running.is_empty() {
+        return stop_failing(next);
+    }
+    next.phase = Phase::Verifying;
+    vec![Join::State(running, ComponentState::Verifying)]
+}
+
+fn verified(
+    next: &mut Operation,
+    results: &BTreeMap<ComponentName, Result<Verified, String>>,
+    now: &Now,
+    stamp: &Stamp,
+) -> Vec<Join> {
+    for (name, result) in results {
+        match result {
+            Ok(verified) => {
+                next.pending.remove(name);
+                next.verified.insert(name.clone(), verified.clone());
+            }
+            Err(why) => {
+                next.failing.insert(name.clone(), why.clone());
+            }
+        }
+    }
+    if next.pending.is_empty() { finish(next, now, stamp) } else { stop_failing(next) }
+}
+
+/// What failed is stopped, with proof of death, before it is tried again or given up.
+fn stop_failing(next: &mut Operation) -> Vec<Join> {
+    next.phase = Phase::Stopping;
+    vec![Join::State(next.pending.iter().cloned().collect(), ComponentState::Stopping)]
+}
+
+/// Nobody knows what runs: everything that hasn't been given up is stopped again, and started at least once more.
+fn carry_on(next: &mut Operation) -> Vec<Join> {
+    next.phase = Phase::Stopping;
+    next.pending = next.scope.iter().filter(|name| !next.failures.contains_key(*name)).cloned().collect();
+    next.verified.clear();
+    next.starts = next.starts.min(MAX_STARTS - 1);
+    vec![Join::State(next.pending.iter().cloned().collect(), ComponentState::Stopping)]
+}
+
+/// Everything was done that could be.
+fn finish(next: &mut Operation, now: &Now, stamp: &Stamp) -> Vec<Join> {
+    let mut joins = Vec::new();
+    let reason = if next.failures.is_empty() {
+        next.end(Phase::Completed, String::new(), now, stamp);
+        "the operation was completed"
+    } else {
+        let names: Vec<&str> = next.failures.keys().map(ComponentName::as_str).collect();
+        let note = format!(
+            "{} of {} could not be brought back: {}",
+            names.len(),
+            next.scope.len(),
+            names.join(", ")
+        );
+        next.end(Phase::Failed, note, now, stamp);
+        joins.push(Join::Incident(Trouble::NotRestarted));
+        "the operation failed"
+    };
+    joins.extend([Join::EndDrain(End::Reopened { reason: reason.to_owned() }), Join::Restore]);
+    joins.extend([Join::SettleLeases, Join::Tell]);
+    if next.intent == Intent::Shutdown {
+        // The gates stay closed: the daemon ends.
+        next.reopened_at = Some(now.wall);
+        joins.push(Join::Release);
+    }
+    joins
+}
