@@ -197,8 +197,12 @@ impl Seen {
         differences.is_empty()
     }
 
-    /// Each condition may agree with itself and not with another one: the same seed, two outcomes.
+    /// Each condition may agree with itself and not with another one: the same seed, two outcomes. Where one already
+    /// differs from itself this would say nothing new.
     fn compare_conditions(&mut self) {
+        if !self.divergences.is_empty() {
+            return;
+        }
         let references = std::mem::take(&mut self.references);
         for pair in references.windows(2) {
             let ((left, reference), (right, other)) = (&pair[0], &pair[1]);

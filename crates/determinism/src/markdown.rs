@@ -1,7 +1,5 @@
 //! The record for people who have never seen this project: the answer first, then how it was reached. Pure.
 
-use std::fmt::Write;
-
 use crate::record::{Cause, Cell, Confidence, Decision, Divergence, Level, Qualifier, Record};
 
 /// The answer in one line.
@@ -16,8 +14,9 @@ pub(crate) fn answer(record: &Record) -> String {
         }
         Level::Diverged => {
             let rates: Vec<String> = record.cells.iter().map(rate).collect();
+            let first = record.divergences.first().map_or_else(String::new, place);
             format!(
-                "Diverged: from one seed, {command} did not do the same each time ({}).",
+                "Diverged: from one seed, {command} did not do the same each time ({}); first in {first}.",
                 rates.join("; ")
             )
         }
@@ -80,7 +79,7 @@ fn what_was_run(record: &Record) -> String {
     for file in &record.subject.files {
         rows.push(("file", format!("{}, SHA-256 {}", code(&file.path), code(&file.sha256))));
     }
-    table(&["", ""], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]))
+    table(&["what", "value"], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]))
 }
 
 fn prerequisites(record: &Record) -> String {
@@ -139,7 +138,7 @@ fn runs(record: &Record) -> String {
         rows,
     );
     text.push_str(&format!(
-        "\n`idle`: nothing ran beside it. `loaded`: {} busy processes did. Conditions are not pooled: a program may well be \
+        "\n`idle`: nothing ran beside it. `loaded`: busy processes did ({} of them). Conditions are not pooled: a program may well be \
          steady in one and not in the other.\n",
         record.workload.hogs
     ));
@@ -190,19 +189,17 @@ fn divergences(record: &Record) -> String {
 }
 
 fn divergence(divergence: &Divergence) -> String {
-    let cause = match (divergence.confidence, divergence.cause) {
-        (Confidence::Unclassified, _) => "cause unclassified".to_owned(),
-        (confidence, cause) => format!("{} cause: {}", name_of(&confidence), meaning(cause)),
+    let runs = match divergence.run {
+        0 => "one condition's run 0 against the other's".to_owned(),
+        run => format!("run {run} against run 0"),
     };
-    let mut text = format!(
-        "**{}, run {} against run 0, {}, record {}** — {cause}.",
-        divergence.condition,
-        divergence.run,
-        code(&divergence.stream),
-        divergence.index
-    );
+    let mut text = format!("**{}, {runs}**: {}.", divergence.condition, place(divergence));
     if !divergence.levers.is_empty() {
-        let _ = write!(text, " Pinning and unpinning {} would confirm it.", divergence.levers.join(" or "));
+        let levers: Vec<String> = divergence.levers.iter().map(|lever| code(lever)).collect();
+        text.push_str(&format!(
+            " An executor that pins and unpins {} could confirm it.",
+            levers.join(" or ")
+        ));
     }
     text.push_str("\n\n");
     for before in &divergence.context.before {
@@ -212,6 +209,15 @@ fn divergence(divergence: &Divergence) -> String {
     text.push_str(&format!("    - {}\n", one_line(divergence.context.expected.as_deref().unwrap_or(end))));
     text.push_str(&format!("    + {}\n", one_line(divergence.context.observed.as_deref().unwrap_or(end))));
     text
+}
+
+/// Where, and what it looks like.
+fn place(divergence: &Divergence) -> String {
+    let cause = match (divergence.confidence, divergence.cause) {
+        (Confidence::Unclassified, _) => "cause unclassified".to_owned(),
+        (confidence, cause) => format!("{} cause: {}", name_of(&confidence), meaning(cause)),
+    };
+    format!("{} record {}, {cause}", code(&divergence.stream), divergence.index)
 }
 
 fn meaning(cause: Cause) -> &'static str {

@@ -20,7 +20,7 @@ const KEYS: u32 = 256;
 /// The threads that race.
 const THREADS: usize = 8;
 /// Races of one program: one may well come out the same twice, this many don't.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 20;
 /// Each thread's turns with the lock in a round.
 const ACQUISITIONS: usize = 500;
 /// Lock changes that are printed one by one; the digest covers all of them.

@@ -1,0 +1,10 @@
+//! The check from outside: real processes, known truths, and records that hold to their schema.
+
+#![allow(clippy::unwrap_used, reason = "a test whose setting can't be made fails")]
+
+mod command_line;
+mod known_truths;
+mod left_behind;
+mod no_result;
+mod record;
+mod support;
