@@ -83,20 +83,24 @@ pub fn reattach_scope() -> Scope {
     Scope::new().prefix(PREFIX)
 }
 
-/// A session's new client takes over the leases of its former one: each gets a new fence. Answers which.
+/// A session's new client takes over the leases of its former one: each gets a new fence. Answers which leases the
+/// session has.
 ///
-/// The process that is written recognises its own writes, so doing it twice is doing it once.
+/// Those that are this process's already stay as they are, so doing it twice is doing it once.
 ///
 /// # Errors
 /// [`ReadError::Malformed`] when a record isn't a lease.
 pub fn decide_reattach(view: &View, owner: &Owner, now: &Now) -> Result<Decision<Vec<LeaseKey>>, ReadError> {
     let mut decision = Decision::reply(Vec::new());
     for mut lease in load_all(view)? {
-        if lease.is_live() && lease.owner.session == owner.session && lease.owner.process != owner.process {
+        if !lease.is_live() || lease.owner.session != owner.session {
+            continue;
+        }
+        if lease.owner.process != owner.process {
             reattach(&mut lease, owner, now);
             decision.txn = decision.txn.put(view, lease.key.record(), &lease);
-            decision.reply.push(lease.key);
         }
+        decision.reply.push(lease.key);
     }
     Ok(decision)
 }

@@ -3,8 +3,7 @@
 use crate::{Lease, LeaseKey};
 use tidegate_core::{Fence, SessionId};
 
-/// Something others have to hear. A decision made again after an uncertain commit says it again; both are to be
-/// deduplicated by key and fence.
+/// Something others have to hear, once the decision is durable. It may be said twice: key and fence tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseEffect {
@@ -19,7 +18,8 @@ pub enum LeaseEffect {
         /// Why the holder can't be asked.
         why: String,
     },
-    /// The session no longer has the lease: tell it to acquire it again.
+    /// The session no longer has the lease: tell it to acquire it again. A courtesy, which an uncertain commit may cost;
+    /// it learns it at its next renewal anyway.
     Lost {
         /// The resource.
         key: LeaseKey,

@@ -2,8 +2,8 @@
 //!
 //! It keeps what it is told. Which changes are allowed is decided elsewhere, one file per command.
 
-use crate::LeaseKey;
 use crate::key::PREFIX;
+use crate::{LeaseKey, Outcome};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tidegate_core::{
@@ -87,11 +87,12 @@ pub enum Event {
     Released,
 }
 
-/// The restart a lease was last settled in, so that settling twice is settling once.
+/// The restart or the sweep that decided about a lease last: doing it again, after an uncertain commit, changes nothing
+/// and says the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settled {
     pub(crate) by: String,
-    pub(crate) outcome: crate::Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// A lease as it is stored.
@@ -202,6 +203,19 @@ impl Lease {
         self.log(now, event, note);
         self.state = state;
         self.forget = Some(now.deadline(FORGET_AFTER));
+    }
+
+    /// Takes it from its holder.
+    pub(crate) fn expire(&mut self, why: &str, now: &Now) -> Outcome {
+        self.end(now, LeaseState::Expired, Event::Expired, why);
+        Outcome::Expired
+    }
+
+    /// Gives it to nobody until an operator does.
+    pub(crate) fn orphan(&mut self, why: &str, now: &Now) -> Outcome {
+        self.log(now, Event::Orphaned, why);
+        self.state = LeaseState::Orphaned;
+        Outcome::Orphaned
     }
 
     /// Hands it to `owner` in the commit that is being decided: a new fence, a whole ttl.

@@ -22,7 +22,7 @@
 //! use std::{sync::Arc, time::Duration};
 //! use tidegate_core::{Liveness, Probe, ProcessIdentity, WorkClass};
 //! use tidegate_leases::{Acquire, By, LeaseError, Leases, Owner, Release};
-//! use tidegate_scenario::ManualClock; // a program takes tidegate_host::SystemClock and ProcProbe
+//! use tidegate_scenario::{CountingIds, ManualClock}; // a program takes them from tidegate_host
 //! use tidegate_store::MemoryStore;
 //!
 //! struct NoProof;
@@ -32,7 +32,8 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = Arc::new(ManualClock::default());
-//! let leases = Leases::new(Arc::new(MemoryStore::new()), clock.clone(), Arc::new(NoProof));
+//! let ids = Arc::new(CountingIds::default());
+//! let leases = Leases::new(Arc::new(MemoryStore::new()), clock.clone(), ids, Arc::new(NoProof));
 //! let request = |session: &str, nonce: &str| -> Result<Acquire, Box<dyn std::error::Error>> {
 //!     Ok(Acquire {
 //!         key: "index/docs".parse()?,

@@ -109,25 +109,14 @@ fn settle_one(lease: &mut Lease, held: Duration, facts: &Facts, now: &Now) -> Ou
     lease.max_deadline = lease.max_deadline_on(now).map(|max| after(max, held));
     let unasked = facts.proved_dead(&lease.owner) && lease.class == WorkClass::Mutating;
     match standing(lease, facts, now) {
-        Standing::HolderDead => expire(lease, "its holder is proved dead", now),
-        Standing::RunOut => expire(lease, "its time ran out", now),
+        Standing::HolderDead => lease.expire("its holder is proved dead", now),
+        Standing::RunOut => lease.expire("its time ran out", now),
         Standing::Kept(Kept::Orphaned) => Outcome::Orphaned,
-        Standing::Outlived => orphan(lease, now),
-        Standing::Kept(_) if unasked => orphan(lease, now),
+        Standing::Outlived => lease.orphan(ORPHANED, now),
+        Standing::Kept(_) if unasked => lease.orphan(ORPHANED, now),
         Standing::Kept(_) | Standing::Ended => {
             lease.log(now, Event::CarriedOver, "");
             Outcome::CarriedOver
         }
     }
-}
-
-fn expire(lease: &mut Lease, note: &str, now: &Now) -> Outcome {
-    lease.end(now, LeaseState::Expired, Event::Expired, note);
-    Outcome::Expired
-}
-
-fn orphan(lease: &mut Lease, now: &Now) -> Outcome {
-    lease.log(now, Event::Orphaned, ORPHANED);
-    lease.state = LeaseState::Orphaned;
-    Outcome::Orphaned
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_core::{Clock, Deadline, Fence, Liveness, Now, Probe, SessionId};
+use tidegate_core::{Clock, Deadline, Entropy, Fence, Liveness, Now, Probe, SessionId};
 use tidegate_store::{Done, Scope, Store, View, transact};
 
 /// The leases of a store. Cheap to clone; clones share what they know of the manager's own absences.
@@ -23,6 +23,7 @@ use tidegate_store::{Done, Scope, Store, View, transact};
 pub struct Leases {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     probe: Arc<dyn Probe>,
     sessions: Arc<dyn Sessions>,
     vigil: Arc<Mutex<Vigil>>,
@@ -66,8 +67,13 @@ impl Acquired {
 impl Leases {
     /// The leases in `store`, for holders that are processes and no sessions of a gateway.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, probe: Arc<dyn Probe>) -> Self {
-        Self { store, clock, probe, sessions: Arc::new(NoSessions), vigil: Arc::default() }
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        probe: Arc<dyn Probe>,
+    ) -> Self {
+        Self { store, clock, entropy, probe, sessions: Arc::new(NoSessions), vigil: Arc::default() }
     }
 
     /// Asks `sessions` about holders' sessions from now on.
@@ -143,7 +149,7 @@ impl Leases {
         Ok((granted(done.reply.already, done.committed), done.effects))
     }
 
-    /// A session came back with another client: its leases get new fences. Answers which.
+    /// A session came back with another client: its leases get new fences. Answers which leases it has.
     ///
     /// # Cancel safety
     /// Dropping the future leaves it open whether it happened, to all of them or to none.
@@ -174,13 +180,14 @@ impl Leases {
     /// [`SWEEP_EVERY`](crate::SWEEP_EVERY): a longer gap is taken for the manager's own absence.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the rest to the next sweep; effects of what was done are lost.
+    /// Dropping the future loses the effects of what was done: [`Leases::list`] still shows what is orphaned.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn sweep(&self) -> Result<(Swept, Vec<LeaseEffect>), LeaseError> {
         self.vigil().observe(&self.clock.now());
-        let decide = |view: &View, now: &Now| Ok(decide_sweep(view, &self.facts(view, now)?, now)?);
+        let id = self.entropy.id("sweep");
+        let decide = |view: &View, now: &Now| Ok(decide_sweep(view, &id, &self.facts(view, now)?, now)?);
         let done = self.run(&sweep_scope(), decide).await?;
         Ok((done.reply, done.effects))
     }

@@ -3,11 +3,11 @@
 //! A dead holder's lease is left to its ttl: its session may come back, and whoever wants it can have it at once.
 
 use crate::key::PREFIX;
-use crate::lease::load_all;
+use crate::lease::{Settled, load_all};
 use crate::standing::{GRACE, Standing, after, expiry, standing};
-use crate::{Event, Facts, LeaseEffect, LeaseState};
+use crate::{Facts, Lease, LeaseEffect, Outcome};
 use tidegate_core::Now;
-use tidegate_store::{Decision, ReadError, Scope, Txn, View};
+use tidegate_store::{Decision, ReadError, Scope, View};
 
 /// How many records one sweep changes: a commit that others don't have to wait for.
 pub const SWEEP_BATCH: usize = 64;
@@ -42,43 +42,51 @@ pub fn sweep_scope() -> Scope {
 
 /// Writes down what has run out, at most [`SWEEP_BATCH`] at a time.
 ///
+/// `sweep` is a random number of this sweep: made again after an uncertain commit, it says again what it did. Whoever
+/// reports an orphan joins the incident to this transaction, so that a crash leaves both or neither.
+///
 /// # Errors
 /// [`ReadError::Malformed`] when a record isn't a lease.
 pub fn decide_sweep(
     view: &View,
+    sweep: &str,
     facts: &Facts,
     now: &Now,
 ) -> Result<Decision<Swept, LeaseEffect>, ReadError> {
-    let (mut txn, mut swept, mut effects) = (Txn::new(), Swept::default(), Vec::new());
+    let mut decision = Decision::reply(Swept::default());
     for mut lease in load_all(view)? {
-        if swept.total() == SWEEP_BATCH {
+        if decision.reply.total() == SWEEP_BATCH {
             break;
         }
-        let key = lease.key.record().clone();
-        let over = || after(expiry(&lease, facts, now), GRACE).passed(now);
-        let dead = "its holder is proved dead";
-        let note = match standing(&lease, facts, now) {
-            Standing::Ended if lease.forget.is_none_or(|at| at.passed(now)) => {
-                txn = txn.delete(view, &key);
-                swept.forgotten += 1;
-                continue;
+        let done_before = lease.settled.as_ref().filter(|s| s.by == sweep).map(|s| s.outcome);
+        let Some(outcome) = done_before.or_else(|| sweep_one(&mut lease, facts, now)) else {
+            if !lease.is_live() && lease.forget.is_none_or(|at| at.passed(now)) {
+                decision.txn = decision.txn.delete(view, lease.key.record());
+                decision.reply.forgotten += 1;
             }
-            Standing::Outlived => {
-                effects.push(LeaseEffect::orphaned(&lease, OUTLIVED));
-                lease.log(now, Event::Orphaned, OUTLIVED);
-                lease.state = LeaseState::Orphaned;
-                txn = txn.put(view, &key, &lease);
-                swept.orphaned += 1;
-                continue;
-            }
-            Standing::RunOut => "its time ran out",
-            Standing::HolderDead if over() => dead,
-            Standing::HolderDead | Standing::Ended | Standing::Kept(_) => continue,
+            continue;
         };
-        effects.push(LeaseEffect::lost(&lease));
-        lease.end(now, LeaseState::Expired, Event::Expired, note);
-        txn = txn.put(view, &key, &lease);
-        swept.expired += 1;
+        if outcome == Outcome::Orphaned {
+            decision.effects.push(LeaseEffect::orphaned(&lease, OUTLIVED));
+            decision.reply.orphaned += 1;
+        } else {
+            decision.effects.push(LeaseEffect::lost(&lease));
+            decision.reply.expired += 1;
+        }
+        if done_before.is_none() {
+            lease.settled = Some(Settled { by: sweep.to_owned(), outcome });
+            decision.txn = decision.txn.put(view, lease.key.record(), &lease);
+        }
     }
-    Ok(Decision { txn, reply: swept, effects })
+    Ok(decision)
+}
+
+fn sweep_one(lease: &mut Lease, facts: &Facts, now: &Now) -> Option<Outcome> {
+    let over = after(expiry(lease, facts, now), GRACE).passed(now);
+    match standing(lease, facts, now) {
+        Standing::RunOut => Some(lease.expire("its time ran out", now)),
+        Standing::HolderDead if over => Some(lease.expire("its holder is proved dead", now)),
+        Standing::Outlived => Some(lease.orphan(OUTLIVED, now)),
+        Standing::HolderDead | Standing::Ended | Standing::Kept(_) => None,
+    }
 }
