@@ -276,7 +276,8 @@ fn make_room(view: &View) -> Result<Option<Txn>, IncidentError> {
         return Ok(Some(Txn::new()));
     }
     let incidents = view.read_under::<Incident>(PREFIX)?;
-    let oldest = incidents.iter().map(|(_, i)| i).filter(|i| !i.is_open()).min_by_key(|i| (i.last_seen, &i.id));
+    let oldest =
+        incidents.iter().map(|(_, i)| i).filter(|i| !i.is_open()).min_by_key(|i| (i.last_seen, &i.id));
     Ok(oldest.map(|i| {
         Txn::new()
             .delete(view, &key(&i.id))
@@ -331,7 +332,8 @@ fn written(view: &View, incident: &Incident, step: Option<Step>, now: &Now) -> T
     match step {
         None => txn,
         Some(step) => {
-            let delivery = format!("{}.{}", incident.id, incident.history.len() as u64 + incident.history_dropped);
+            let delivery =
+                format!("{}.{}", incident.id, incident.history.len() as u64 + incident.history_dropped);
             let outbox = Outbox { incident: incident.id.clone(), delivery, step, at: now.wall };
             txn.put(view, &outbox_key(&incident.id), &outbox)
         }

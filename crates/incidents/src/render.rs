@@ -7,7 +7,7 @@ use crate::Incident;
 pub fn render_work_state(incident: &Incident) -> String {
     let flapping = if incident.flapping { ", flapping" } else { "" };
     format!(
-        "STATE: {}{flapping} ({}, reported {} times)\nWHO_IS_NEXT: {}\nNEXT_ACTION: {}\nNEXT_PROMPT: {}\n",
+        "STATE: {}{flapping} ({}, count {})\nWHO_IS_NEXT: {}\nNEXT_ACTION: {}\nNEXT_PROMPT: {}\n",
         incident.state,
         incident.kind,
         incident.count,

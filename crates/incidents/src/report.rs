@@ -24,7 +24,7 @@ pub const MAX_EVIDENCE_NAME_BYTES: usize = 64;
 pub const MAX_EVIDENCE_BYTES: usize = 4 * 1024;
 
 /// How much of a text is looked at at all. Far more than is ever kept, and little enough to be looked at at once.
-pub const MAX_INPUT_BYTES: usize = 256 * 1024;
+pub const MAX_INPUT_BYTES: usize = 64 * 1024;
 
 /// What somebody saw. Nothing in it need be clean: it is redacted and bounded before it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,12 @@ pub struct Report {
 impl Report {
     /// A report with an operator next, and nothing else said yet.
     #[must_use]
-    pub fn new(kind: IncidentKind, dedup: impl Into<String>, severity: Severity, title: impl Into<String>) -> Self {
+    pub fn new(
+        kind: IncidentKind,
+        dedup: impl Into<String>,
+        severity: Severity,
+        title: impl Into<String>,
+    ) -> Self {
         Self {
             kind,
             dedup: dedup.into(),
@@ -86,11 +91,17 @@ impl Report {
             (line(name, MAX_EVIDENCE_NAME_BYTES), cut(&value, MAX_EVIDENCE_BYTES))
         });
         Self {
+            kind: self.kind,
             dedup: line(&self.dedup, MAX_DEDUP_BYTES),
+            severity: self.severity,
             title: line(&self.title, MAX_TITLE_BYTES),
+            scope: self.scope.clone(),
+            operation: self.operation.clone(),
+            session: self.session.clone(),
             evidence: evidence.collect(),
+            who_is_next: self.who_is_next,
+            next_action: self.next_action.clone(),
             next_prompt: self.next_prompt.as_deref().map(|p| cut(&redact(head(p)), MAX_PROMPT_BYTES)),
-            ..self.clone()
         }
     }
 

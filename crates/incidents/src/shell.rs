@@ -2,8 +2,8 @@
 
 use crate::record::{OUTBOX_PREFIX, PREFIX};
 use crate::{
-    Actor, Incident, IncidentError, IncidentKind, IncidentState, Outbox, Report, Reported, decide_acknowledge,
-    decide_recovered, decide_report, decide_resolve, decide_settle, key, scope,
+    Actor, Incident, IncidentError, IncidentKind, IncidentState, Outbox, Report, Reported,
+    decide_acknowledge, decide_recovered, decide_report, decide_resolve, decide_settle, key, scope,
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
