@@ -12,11 +12,11 @@ use crate::board::{Board, Step};
 use crate::nextest::{self, Slice};
 use crate::process::{Program, Show};
 use crate::report::model::{self, Run};
-use crate::report::{self, DETERMINISM, EVIDENCE, MIN_SEEDS, REPORT, RUN, SIMULATION};
+use crate::report::{self, DETERMINISM, DETERMINISM_RECORD, EVIDENCE, MIN_SEEDS, REPORT, RUN, SIMULATION};
 use crate::setup;
 use crate::workspace::Workspace;
 
-/// Everything together, on two cores; installing nextest from source (once per machine) isn't counted.
+/// Everything together, on two cores. Setup isn't counted: what it installs once per machine has budgets of its own.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 /// The nightly run is as long as a night's machine is free.
 const FULL_BUDGET: Duration = Duration::from_secs(3 * 60 * 60);
@@ -36,8 +36,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
     let slice = args.partition.unwrap_or(Slice::WHOLE);
     let mut board = Board::new();
     forget(workspace)?;
-    let ready = setup::run(&mut board, workspace) && build(&mut board, workspace);
-    if ready {
+    let ready = setup::run(&mut board, workspace);
+    board.count_from_here();
+    if ready && build(&mut board, workspace) {
         // One partition does what isn't divided, so that the merged report finds it once.
         if slice.index == 1 {
             simulate(&mut board, workspace, args.full);
@@ -114,9 +115,9 @@ fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
     board.step(
         &Step::new("determinism", budget_s, format!("cargo xtask determinism --runs {runs}")),
         |timer| {
-            let file = workspace.results().join(DETERMINISM);
-            let out = file.parent().context("the record is in a directory")?.to_string_lossy().into_owned();
-            let command = xtask(&["determinism", "--runs", runs, "--out", &out]);
+            let file = workspace.results().join(DETERMINISM_RECORD);
+            let mut command = xtask(&["determinism", "--runs", runs, "--out"]);
+            command.arg(workspace.results().join(DETERMINISM));
             // Its exit status is the verdict on the subject, which blocks nothing; the controls beside it do.
             Program { what: "determinism check", command, show: Show::Kept, logs: &workspace.logs() }
                 .run(timer)?;

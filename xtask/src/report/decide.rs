@@ -16,6 +16,9 @@ use crate::nextest::{Slice, uncovered};
 /// Fewer schedules than this say too little about a release.
 pub(crate) const MIN_SEEDS: u64 = 1000;
 
+/// A lost partition concerns hundreds of tests; the first few say enough.
+const NAMED_TESTS: usize = 10;
+
 /// Everything that the decision rests on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Input {
@@ -80,7 +83,13 @@ fn runs_are_one_whole(runs: &[(&str, &Run)]) -> Vec<String> {
         wanted.filter(|slice| !given.contains(slice)).map(|slice| format!("partition {slice} is missing")),
     );
     let ran: Vec<_> = runs.iter().map(|(_, run)| run.ran.clone()).collect();
-    blockers.extend(uncovered(&first.whole, &ran));
+    let mut problems = uncovered(&first.whole, &ran);
+    let more = problems.len().saturating_sub(NAMED_TESTS);
+    problems.truncate(NAMED_TESTS);
+    if more > 0 {
+        problems.push(format!("and {more} more tests that ran in no partition or in several"));
+    }
+    blockers.extend(problems);
     blockers
 }
 

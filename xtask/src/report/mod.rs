@@ -23,7 +23,8 @@ pub(crate) use decide::{MIN_SEEDS, determinism_blocks};
 pub(crate) const EVIDENCE: &str = "evidence";
 pub(crate) const RUN: &str = "run.json";
 pub(crate) const SIMULATION: &str = "simulation.json";
-pub(crate) const DETERMINISM: &str = "determinism/determinism.json";
+pub(crate) const DETERMINISM: &str = "determinism";
+pub(crate) const DETERMINISM_RECORD: &str = "determinism/determinism.json";
 pub(crate) const REPORT: &str = "report";
 
 /// Reports on the partitions in `merge`, or on the last run here.
@@ -90,7 +91,7 @@ fn gather(dir: &Path) -> anyhow::Result<Part> {
         run: read(&dir.join(RUN))?,
         evidence,
         simulation: read(&dir.join(SIMULATION))?,
-        determinism: read(&dir.join(DETERMINISM))?,
+        determinism: read(&dir.join(DETERMINISM_RECORD))?,
     })
 }
 

@@ -204,6 +204,17 @@ fn each_test_runs_in_exactly_one_partition() {
 }
 
 #[test]
+fn of_many_tests_that_did_not_run_the_first_few_are_named() {
+    let mut input = complete();
+    let run = input.parts[0].run.as_mut().unwrap();
+    run.whole.extend((10..40).map(|number| format!("core lost {number}")));
+    let blockers = decide(input).blockers;
+    assert_eq!(blockers.len(), 11, "{blockers:#?}");
+    assert_eq!(blockers[0], "core lost 10: in no slice");
+    assert_eq!(blockers[10], "and 20 more tests that ran in no partition or in several");
+}
+
+#[test]
 fn partitions_of_one_run_belong_together() {
     check_from(
         divided(),
