@@ -1,0 +1,158 @@
+//! Both halves of `initialize`: what the gateway asks of a server, and what it answers its clients. Pure text.
+//!
+//! Only the protocol version and the `tasks` capability are rewritten; the rest of a server's result passes as it is.
+
+use crate::message::{Kind, Message, Rejected, members};
+use crate::refusal::result_line;
+use crate::{RawId, message::Member};
+use serde_json::json;
+
+/// The newest protocol version spoken here, and the one offered to servers.
+pub const PROTOCOL_VERSION: &str = "2025-11-25";
+
+/// All dated versions spoken here, oldest first.
+pub const PROTOCOL_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", PROTOCOL_VERSION];
+
+/// What a server answered to `initialize`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitializeResult {
+    json: String,
+    /// The version it speaks with the gateway.
+    pub protocol_version: String,
+    /// `serverInfo.version`, where it says one.
+    pub server_version: Option<String>,
+}
+
+/// A handshake that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandshakeError {
+    /// The line is no message.
+    #[error("the server's answer to initialize can't be read: {0}")]
+    Message(#[from] Rejected),
+    /// It isn't the answer that was waited for.
+    #[error("the server sent something else before its answer to initialize")]
+    NotTheAnswer,
+    /// The server refused.
+    #[error("the server refused initialize: {answer}")]
+    Refused {
+        /// Its answer.
+        answer: String,
+    },
+    /// The result isn't what the protocol says.
+    #[error("the server's answer to initialize has no {what}")]
+    Missing {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A version that isn't spoken here.
+    #[error("the server speaks protocol {version}, Tidegate speaks {}", PROTOCOL_VERSIONS.join(", "))]
+    Version {
+        /// The server's.
+        version: String,
+    },
+}
+
+/// The gateway's own `initialize`, with empty capabilities: one session's roots never widen another's access.
+#[must_use]
+pub fn initialize_request(id: &RawId, gateway_version: &str) -> Vec<u8> {
+    let params = json!({
+        "protocolVersion": PROTOCOL_VERSION,
+        "capabilities": {},
+        "clientInfo": { "name": "tidegate", "version": gateway_version },
+    });
+    request_line(id, "initialize", &params.to_string())
+}
+
+/// What follows a successful handshake.
+#[must_use]
+pub fn initialized_notification() -> Vec<u8> {
+    br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec()
+}
+
+/// A request with these parameters (JSON text).
+#[must_use]
+pub fn request_line(id: &RawId, method: &str, params: &str) -> Vec<u8> {
+    let method = json!(method);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#).into_bytes()
+}
+
+impl InitializeResult {
+    /// Reads the server's answer to the request `id`.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; [`HandshakeError::NotTheAnswer`] for any other message, which may simply be skipped.
+    pub fn from_answer(line: &[u8], id: &RawId) -> Result<Self, HandshakeError> {
+        let message = Message::parse(line.to_vec())?;
+        match message.kind() {
+            Kind::Response { id: answered, is_error: false } if answered == id => {
+                Self::new(message.result().unwrap_or_default())
+            }
+            Kind::Response { id: answered, is_error: true } if answered == id => {
+                Err(HandshakeError::Refused { answer: message.line().to_owned() })
+            }
+            _ => Err(HandshakeError::NotTheAnswer),
+        }
+    }
+
+    /// Takes the JSON text of a result.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Missing`] and [`HandshakeError::Version`].
+    pub fn new(json: &str) -> Result<Self, HandshakeError> {
+        let top = members(json).map_err(|_| HandshakeError::Missing { what: "result object" })?;
+        let text = |members: &[Member<'_>], key: &str| {
+            let member = members.iter().find(|member| member.key == key)?;
+            serde_json::from_str::<String>(member.value).ok()
+        };
+        let protocol_version =
+            text(&top, "protocolVersion").ok_or(HandshakeError::Missing { what: "protocolVersion" })?;
+        if !PROTOCOL_VERSIONS.contains(&protocol_version.as_str()) {
+            return Err(HandshakeError::Version { version: protocol_version });
+        }
+        let info = top.iter().find(|member| member.key == "serverInfo");
+        let server_version =
+            info.and_then(|info| members(info.value).ok()).and_then(|info| text(&info, "version"));
+        Ok(Self { json: json.to_owned(), protocol_version, server_version })
+    }
+
+    /// The JSON text, as the server sent it.
+    #[must_use]
+    pub fn as_json(&self) -> &str {
+        &self.json
+    }
+
+    /// The answer to a client's `initialize` that asks for `requested`: its own version where that is spoken here and
+    /// not newer than the server's, else the server's; and no `tasks`.
+    #[must_use]
+    pub fn answer(&self, id: &RawId, requested: Option<&str>) -> Vec<u8> {
+        let version = requested
+            .filter(|version| PROTOCOL_VERSIONS.contains(version) && **version <= *self.protocol_version)
+            .unwrap_or(&self.protocol_version);
+        let top = members(&self.json).unwrap_or_default();
+        let parts = top.iter().map(|Member { key, value }| match key.as_ref() {
+            "protocolVersion" => member_text(key, &json!(version).to_string()),
+            "capabilities" => member_text(key, &without_tasks(value)),
+            _ => member_text(key, value),
+        });
+        result_line(id, &object_text(parts))
+    }
+}
+
+fn without_tasks(capabilities: &str) -> String {
+    match members(capabilities) {
+        Ok(all) if all.iter().any(|member| member.key == "tasks") => {
+            let kept = all.iter().filter(|member| member.key != "tasks");
+            object_text(kept.map(|member| member_text(&member.key, member.value)))
+        }
+        _ => capabilities.to_owned(),
+    }
+}
+
+fn member_text(key: &str, value: &str) -> String {
+    format!("{}:{value}", json!(key))
+}
+
+fn object_text(members: impl Iterator<Item = String>) -> String {
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
