@@ -5,9 +5,12 @@
 //! shell that every decision of the domain runs in: read, decide, commit, and again when somebody else was faster.
 
 mod decision;
+mod directory;
 mod error;
+mod file;
 mod history;
 mod key;
+mod lock;
 mod memory;
 mod record;
 mod state;
@@ -17,8 +20,14 @@ mod txn;
 mod view;
 
 pub use decision::Decision;
+pub use directory::DirectoryError;
 pub use error::{CommitError, ReadError, StoreError};
+pub use file::{
+    Adopted, CheckReport, Disk, FileError, FileStore, LOCK_PATIENCE, Medium, OpenOptions, OpenReport,
+    TornTail, adopt, check,
+};
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
+pub use lock::{DirLock, LockError, hold};
 pub use memory::{Backup, Fault, Faults, MemoryStore, SeededFaults};
 pub use record::{Committed, Listing, Record};
 pub use store::{Change, Store, Watch};
