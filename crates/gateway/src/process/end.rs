@@ -130,8 +130,8 @@ pub(crate) async fn await_old_tree(
         return Ok(TreeState::Gone);
     }
     let mut tree = Tree { leader, doubt: Doubt::IsSpared, known: BTreeSet::new() };
-    let gone = tree.gone_within(limit).await?;
-    Ok(if gone { TreeState::Gone } else { TreeState::Running { pids: tree.pids().await? } })
+    let pids = tree.left_after(limit).await?;
+    Ok(if pids.is_empty() { TreeState::Gone } else { TreeState::Running { pids } })
 }
 
 /// Ends the tree of a server that an earlier daemon has started: SIGTERM, SIGKILL, proof.
@@ -150,9 +150,7 @@ pub(crate) async fn end_old_tree(leader: &ProcessIdentity) -> Result<StopReport,
     }
     let mut tree = Tree { leader, doubt: Doubt::IsSpared, known: BTreeSet::new() };
     let mut steps = Vec::new();
-    if !tree.gone_within(Duration::ZERO).await? {
-        tree.force(&mut steps).await?;
-    }
+    tree.force(&mut steps).await?;
     Ok(report(steps, began))
 }
 
@@ -172,7 +170,8 @@ pub(super) async fn stop(
     let mut steps = vec![StopStep::CloseInput];
     // An error: nobody waits for the process any more; the census will tell.
     let _ = tokio::time::timeout(grace, exit.clone().wait_for(Option::is_some)).await;
-    if !tree.gone_within(ORPHAN_GRACE.min(grace.saturating_sub(began.elapsed()))).await? {
+    let orphans = ORPHAN_GRACE.min(grace.saturating_sub(began.elapsed()));
+    if !tree.left_after(orphans).await?.is_empty() {
         tree.force(&mut steps).await?;
     }
     Ok(report(steps, began))
@@ -215,53 +214,51 @@ impl Tree<'_> {
         Ok(found)
     }
 
-    async fn pids(&mut self) -> Result<Vec<u32>, StopError> {
-        let found = self.look().await?;
-        Ok(found.ours.union(&found.doubtful).map(|m| m.pid).collect())
+    /// Looks until nothing is left, at most `limit`; says who is.
+    async fn left_after(&mut self, limit: Duration) -> Result<Vec<u32>, StopError> {
+        let left = self.looks(limit, Members::is_empty, |_, _| {}).await?;
+        Ok(left.pids())
     }
 
-    /// Looks until nothing is left, at most `limit`.
-    async fn gone_within(&mut self, limit: Duration) -> Result<bool, StopError> {
-        self.looks(limit, |_, _| {}).await
-    }
-
-    /// Looks until nothing is left, doing something about it each time.
+    /// Looks until `done`, doing something about what was found each time; gives what was found last.
     async fn looks(
         &mut self,
         limit: Duration,
+        done: fn(&Members) -> bool,
         each: fn(&ProcessIdentity, &Members),
-    ) -> Result<bool, StopError> {
+    ) -> Result<Members, StopError> {
         let until = Instant::now() + limit;
         let mut pause = FIRST_LOOK;
         loop {
             let found = self.look().await?;
-            if found.ours.is_empty() && found.doubtful.is_empty() {
-                return Ok(true);
+            if done(&found) {
+                return Ok(found);
             }
             each(self.leader, &found);
             if Instant::now() >= until {
-                return Ok(false);
+                return Ok(found);
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LAST_LOOK);
         }
     }
 
-    /// SIGTERM once, SIGKILL until nothing is left.
+    /// SIGTERM once, then SIGKILL until nothing is left that may be signalled.
     async fn force(&mut self, steps: &mut Vec<StopStep>) -> Result<(), StopError> {
-        steps.push(StopStep::Terminate);
+        let nobody_to_signal = |found: &Members| found.ours.is_empty();
         let found = self.look().await?;
-        signal(self.leader, &found.ours, found.group_is_ours, Signal::TERM);
-        if self.gone_within(TERM_WAIT).await? {
-            return Ok(());
+        if !found.ours.is_empty() {
+            steps.push(StopStep::Terminate);
+            signal(self.leader, &found.ours, found.group_is_ours, Signal::TERM);
         }
-        steps.push(StopStep::Kill);
-        let kill = |leader: &ProcessIdentity, found: &Members| {
-            signal(leader, &found.ours, found.group_is_ours, Signal::KILL);
-        };
-        if self.looks(KILL_WAIT, kill).await? {
-            return Ok(());
+        let mut left = self.looks(TERM_WAIT, nobody_to_signal, |_, _| {}).await?;
+        if !left.ours.is_empty() {
+            steps.push(StopStep::Kill);
+            let kill = |leader: &ProcessIdentity, found: &Members| {
+                signal(leader, &found.ours, found.group_is_ours, Signal::KILL);
+            };
+            left = self.looks(KILL_WAIT, nobody_to_signal, kill).await?;
         }
-        Err(StopError::TreeSurvived { pids: self.pids().await? })
+        if left.is_empty() { Ok(()) } else { Err(StopError::TreeSurvived { pids: left.pids() }) }
     }
 }

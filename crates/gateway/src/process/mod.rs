@@ -17,6 +17,8 @@ mod ring;
 mod server;
 mod spawn;
 mod stdin;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub(crate) use end::{StopError, StopReport, StopStep, TreeState, await_old_tree, end_old_tree, prove_dead};

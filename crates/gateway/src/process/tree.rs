@@ -25,6 +25,18 @@ pub(super) struct Members {
     pub(super) group_is_ours: bool,
 }
 
+impl Members {
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ours.is_empty() && self.doubtful.is_empty()
+    }
+
+    /// Everybody's pid.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.ours.union(&self.doubtful).map(|member| member.pid).collect()
+    }
+}
+
 /// Sorts the running processes of `table`.
 ///
 /// Ours are the leader, its group while the leader's incarnation is there, whatever carries the nonce, whatever was
