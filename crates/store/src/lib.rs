@@ -27,7 +27,7 @@ pub use file::{
     TornTail, adopt, check,
 };
 pub use key::{Key, KeyError, MAX_KEY_BYTES};
-pub use lock::{DirLock, LockError, hold};
+pub use lock::{DirLock, FileLock, LockError, hold, lock_file};
 pub use memory::{Backup, Fault, Faults, MemoryStore, SeededFaults};
 pub use record::{Committed, Listing, Record};
 pub use store::{Change, Store, Watch};

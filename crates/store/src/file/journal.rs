@@ -91,9 +91,9 @@ impl Journal {
         !self.unsynced.is_empty()
     }
 
-    /// Whether something is durable that no record says is.
+    /// Whether something in it isn't said to be durable by any record.
     pub(super) fn wants_mark(&self) -> bool {
-        self.marked < self.content_end && self.content_end <= self.durable_to
+        self.marked < self.content_end
     }
 
     /// Up to which offset its records say that it is durable.

@@ -203,12 +203,13 @@ impl Writer {
         !self.shared.read_only && replica.journal.wants_mark() && replica.journal.end() != self.unmarkable
     }
 
-    /// Leaves a mark where everything is durable and no record says so.
+    /// Leaves a mark after what is durable and not said to be.
     fn mark(&mut self) {
         if !self.wants_mark() {
             return;
         }
-        if self.try_mark().is_ok() {
+        let marked = self.sync().is_ok() && self.try_mark().is_ok();
+        if marked {
             let file = self.shared.replica().journal.file.clone();
             // A mark that isn't stored makes nothing worse.
             let _ = self.shared.medium.sync(&file);
@@ -222,7 +223,7 @@ impl Writer {
         let held = self.acquire(Duration::ZERO).map_err(|e| refused(&e.into()))?;
         let mut replica = shared.replica();
         ready(&mut replica, &shared, &held)?;
-        if replica.journal.wants_mark() {
+        if replica.journal.wants_mark() && !replica.journal.has_unsynced() {
             let record = replica.journal.mark_record();
             drop(replica);
             shared.write(&record)?;

@@ -7,7 +7,9 @@ mod daemon;
 mod error;
 mod exclusive;
 mod file;
+mod shared;
 
 pub use daemon::{DirLock, hold};
 pub use error::LockError;
 pub(crate) use file::{Held, LockFile};
+pub use shared::{FileLock, lock_file};
