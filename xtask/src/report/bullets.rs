@@ -1,4 +1,4 @@
-//! The ten bullets, in words for somebody who has never seen the project. What they mean to the byte is the suite's.
+//! The ten bullets, in words for somebody who has never seen the project; `docs/bullets.md` has the precise ones.
 
 /// Number, title and meaning.
 pub(crate) const BULLETS: [(u8, &str, &str); 10] = [

@@ -14,8 +14,8 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
         Block::Title(TITLE.to_owned()),
         Block::Paragraph(vec![plain(
             "Tidegate stands between agent sessions and the servers that they share, and restarts a server without losing \
-             a session, an answer or a lock. Each version has to prove ten promises before it may be released; this page \
-             says whether it did, and how to see for yourself.",
+             a session, an answer or a lock. Each version has to prove ten promises, the bullets, before it may be \
+             released; this page says whether it did, and how to see for yourself.",
         )]),
         Block::Heading("Answer".to_owned()),
         Block::Paragraph(answer(report)),
@@ -23,7 +23,7 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
     if !report.blockers.is_empty() {
         blocks.push(Block::List(report.blockers.iter().map(|blocker| vec![plain(blocker)]).collect()));
     }
-    blocks.push(Block::Heading("The ten promises".to_owned()));
+    blocks.push(Block::Heading("The ten bullets".to_owned()));
     blocks.push(Block::Paragraph(vec![
         plain("Each is proved twice. "),
         strong("Simulated"),
@@ -33,7 +33,7 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
         strong("External"),
         plain(": the same on a gateway that isn't ours, when one is configured."),
     ]));
-    blocks.push(promises(report));
+    blocks.push(bullets(report));
     blocks.push(Block::Heading("Evidence".to_owned()));
     blocks.push(evidence(report));
     blocks.push(Block::Heading("Simulation".to_owned()));
@@ -49,7 +49,7 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
     blocks.push(Block::Commands(vec![
         format!("$ git checkout {}", report.commit.trim_end_matches("+changes")),
         "$ cargo xtask ci          # everything on this page".to_owned(),
-        "$ cargo xtask suite       # the ten promises alone".to_owned(),
+        "$ cargo xtask suite       # the ten bullets alone".to_owned(),
         "$ cargo xtask simulate    # the simulation alone".to_owned(),
     ]));
     blocks.push(Block::Paragraph(vec![
@@ -89,7 +89,7 @@ fn counted(report: &Report) -> String {
     format!("{} tests in {parts} {}", report.tests.total, if parts == 1 { "run" } else { "partitions" })
 }
 
-fn promises(report: &Report) -> Block {
+fn bullets(report: &Report) -> Block {
     let meaning =
         |id: u8| BULLETS.iter().find(|(bullet, ..)| *bullet == id).map_or("", |(_, _, meaning)| *meaning);
     let rows = report
@@ -106,7 +106,7 @@ fn promises(report: &Report) -> Block {
             row
         })
         .collect();
-    Block::Table { head: vec!["#", "promise", "simulated", "process", "external"], rows }
+    Block::Table { head: vec!["#", "bullet", "simulated", "process", "external"], rows }
 }
 
 fn status(proof: &Proof) -> Text {
@@ -142,7 +142,7 @@ fn evidence(report: &Report) -> Block {
     if rows.is_empty() {
         return Block::Paragraph(vec![plain("No test left any.")]);
     }
-    Block::Table { head: vec!["promise", "test", "outcome", "schedules", "took"], rows }
+    Block::Table { head: vec!["bullet", "test", "outcome", "schedules", "took"], rows }
 }
 
 fn simulation(simulation: Option<&Value>) -> Text {
@@ -151,7 +151,7 @@ fn simulation(simulation: Option<&Value>) -> Text {
     let hash = |key: &str| simulation[key].as_str().unwrap_or("(missing)").to_owned();
     let (first, second) = (hash("transcript_sha256"), hash("repeated_sha256"));
     let mut text = vec![plain(format!(
-        "{} random schedules, {} steps, every promise checked after each step. Run twice, in two processes: ",
+        "{} random schedules, {} steps, every bullet checked after each step. Run twice, in two processes: ",
         number("seeds"),
         number("steps")
     ))];
