@@ -2,7 +2,7 @@
 
 use crate::key::PREFIX;
 use crate::lease::load;
-use crate::standing::{Standing, expiry, standing};
+use crate::standing::{GRACE, Standing, after, expiry, standing};
 use crate::{Event, Facts, Lease, LeaseEffect, LeaseError, LeaseKey, LeaseState, MAX_TTL, MIN_TTL, Owner};
 use serde::Deserialize;
 use std::time::Duration;
@@ -144,7 +144,7 @@ pub(crate) fn held(lease: &Lease, kept: crate::Kept, facts: &Facts, now: &Now) -
         key: lease.key.clone(),
         by: lease.owner.session.clone(),
         fence: lease.fence,
-        expires_in: expiry(lease, facts, now).remaining(now),
+        free_in: after(expiry(lease, facts, now), GRACE).remaining(now),
         kept,
     }
 }

@@ -10,7 +10,7 @@ use tidegate_store::{ReadError, StoreError};
 #[non_exhaustive]
 pub enum LeaseError {
     /// Somebody else has it.
-    #[error("{key} is held by {by} for another {} ms, {kept}", .expires_in.as_millis())]
+    #[error("{key} is held by {by}{}: {kept}", for_another(.kept, .free_in))]
     Held {
         /// The resource.
         key: LeaseKey,
@@ -18,8 +18,8 @@ pub enum LeaseError {
         by: SessionId,
         /// The holder's fence.
         fence: Fence,
-        /// When the holder's time runs out.
-        expires_in: Duration,
+        /// When the holder's time and the grace run out.
+        free_in: Duration,
         /// Why nobody else may have it.
         kept: Kept,
     },
@@ -117,5 +117,12 @@ fn state_text(state: &Option<LeaseState>) -> &'static str {
         Some(LeaseState::Released) => " any more, it was released",
         Some(LeaseState::Expired) => " any more, it expired",
         _ => "",
+    }
+}
+
+fn for_another(kept: &Kept, free_in: &Duration) -> String {
+    match kept {
+        Kept::Unexpired => format!(" for another {} ms", free_in.as_millis()),
+        _ => String::new(),
     }
 }

@@ -18,6 +18,8 @@ pub struct SessionFacts {
     pub process: Option<ProcessIdentity>,
     /// It has calls that are detached or whose outcome is unknown: something may still be acting in its name.
     pub unsettled_calls: bool,
+    /// A restart holds it up. That time doesn't count: nothing runs out until the restart has been settled.
+    pub held_up: bool,
 }
 
 /// Who can say what is known of a session. For leases without sessions, [`NoSessions`].

@@ -1,6 +1,6 @@
 //! The one rule: what may be done with a lease now. Every command asks here and none decides it anew.
 
-use crate::{Facts, Lease, LeaseState};
+use crate::{Facts, Lease, LeaseState, SessionFacts};
 use std::fmt;
 use std::time::Duration;
 use tidegate_core::{Deadline, Now, WorkClass};
@@ -18,6 +18,8 @@ pub enum Kept {
     Unproved,
     /// Its session has calls that are detached or whose outcome is unknown.
     UnsettledCalls,
+    /// A restart holds its session up, so that it could not renew. Its time stands still.
+    HeldUp,
     /// It is orphaned.
     Orphaned,
 }
@@ -25,15 +27,15 @@ pub enum Kept {
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unexpired => "try again then",
+            Self::Unexpired => "its time has not run out, try again when it has",
             Self::Unproved => {
-                "and kept after that, because it protects mutations and its holder is not proved dead: ask the \
-                 holder to release it, or have an operator adopt it"
+                "it protects mutations and its holder is not proved dead, ask the holder to release it or an operator to adopt it"
             }
             Self::UnsettledCalls => {
-                "and kept after that, because its session has calls whose outcome is not known: wait until they are settled"
+                "its session has calls whose outcome is not known, wait until they are settled"
             }
-            Self::Orphaned => "because its holder can't be asked: an operator has to adopt it",
+            Self::HeldUp => "a restart holds its session up, wait until that is over",
+            Self::Orphaned => "its holder can't be asked, ask an operator to adopt it",
         })
     }
 }
@@ -57,12 +59,15 @@ pub(crate) fn standing(lease: &Lease, facts: &Facts, now: &Now) -> Standing {
     if !lease.is_live() {
         return Standing::Ended;
     }
-    let unsettled = facts.session(&lease.owner.session).unsettled_calls;
+    let SessionFacts { unsettled_calls: unsettled, held_up, .. } = facts.session(&lease.owner.session);
     if !unsettled && facts.proved_dead(&lease.owner) {
         return Standing::HolderDead;
     }
     if lease.state == LeaseState::Orphaned {
         return Standing::Kept(Kept::Orphaned);
+    }
+    if held_up {
+        return Standing::Kept(Kept::HeldUp);
     }
     if lease.class == WorkClass::Mutating {
         return match max_expiry(lease, facts, now) {

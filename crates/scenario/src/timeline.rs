@@ -17,9 +17,11 @@ impl Timeline {
         Self { title: scenario.title.clone(), lines: Vec::new() }
     }
 
-    /// A step and what came of it.
+    /// A step and what came of it; an outcome that begins with a new line stands below the step.
     pub fn step(&mut self, step: &Step, outcome: impl Display) {
-        self.note(step.at_ms, format!("{step} → {outcome}"));
+        let outcome = outcome.to_string();
+        let gap = if outcome.starts_with('\n') { "" } else { " " };
+        self.note(step.at_ms, format!("{step} →{gap}{outcome}"));
     }
 
     /// Something that happened without anybody's step.

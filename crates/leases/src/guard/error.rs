@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use tidegate_core::Fence;
+use tidegate_store::LockError;
 
 /// A fence that was not let in. The resource has not been touched.
 #[derive(Debug, thiserror::Error)]
@@ -24,25 +25,20 @@ pub enum GuardError {
         /// The mark.
         path: PathBuf,
     },
-    /// Somebody has been writing for long.
-    #[error("somebody else has been writing under {} for long: try again", .path.display())]
-    Busy {
-        /// The mark.
-        path: PathBuf,
-    },
     /// Anybody could put a file in the mark's place.
     #[error("the fence mark {} would be in a directory that everybody writes to: keep the resource elsewhere", .path.display())]
     SharedDirectory {
         /// The mark.
         path: PathBuf,
     },
-    /// The file system doesn't lock, and without a lock a check means nothing.
-    #[error("{} can't be locked; the file system may have no locks: keep the resource on one that has", .path.display())]
+    /// The mark couldn't be locked, and without a lock a check means nothing: somebody has been writing for long, or the
+    /// file system has no locks.
+    #[error("the fence mark {} can't be locked, so nothing is let in", .path.display())]
     NoLock {
         /// The mark.
         path: PathBuf,
-        /// Why not.
-        source: io::Error,
+        /// Why not, and what to do.
+        source: LockError,
     },
     /// Reading or writing the mark failed.
     #[error("the fence mark {} can't be read or written", .path.display())]

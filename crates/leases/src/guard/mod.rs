@@ -9,19 +9,16 @@ mod mark;
 pub use error::GuardError;
 
 use mark::Mark;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 use tidegate_core::Fence;
+use tidegate_store::{FileLock, lock_file};
 
-/// How long to wait between two tries for the lock: short against a write, long against a context switch.
-const RETRY_AFTER: Duration = Duration::from_millis(5);
-
-/// How often to try: five seconds. Whoever writes for longer under the guard should know that others wait.
-const TRIES: u32 = 1_000;
+/// How long to wait for whoever is inside. Whoever writes for longer should know that others give up.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sticky and writable by everybody, as `/tmp` is: anybody could take the lock, or put a file in its place.
 const SHARED: u32 = 0o1002;
@@ -36,7 +33,7 @@ pub struct FenceGuard {
 #[derive(Debug)]
 #[must_use = "the leave ends when this is dropped"]
 pub struct Entered {
-    file: File,
+    lock: FileLock,
     fence: Fence,
 }
 
@@ -61,14 +58,14 @@ impl FenceGuard {
     /// # Errors
     /// [`GuardError::Stale`] when the lease has gone to somebody else; the others say what is wrong with the mark.
     pub fn enter(&self, fence: Fence) -> Result<Entered, GuardError> {
-        let entered = Entered { file: self.lock()?, fence };
-        let mark = Mark::read(&entered.file).map_err(|e| self.io(e))?;
+        let entered = Entered { lock: self.lock()?, fence };
+        let mark = Mark::read(entered.lock.file()).map_err(|e| self.io(e))?;
         let highest = mark.highest().ok_or_else(|| GuardError::Damaged { path: self.path.clone() })?;
         if fence < highest {
             return Err(GuardError::Stale { path: self.path.clone(), fence, highest });
         }
         if !mark.is(fence) {
-            Mark::raise(&entered.file, fence).map_err(|e| self.io(e))?;
+            Mark::raise(entered.lock.file(), fence).map_err(|e| self.io(e))?;
         }
         Ok(entered)
     }
@@ -87,45 +84,26 @@ impl FenceGuard {
         }
     }
 
-    /// Locks the file that is there now. A file that was put in its place meanwhile is another one: try that.
-    fn lock(&self) -> Result<File, GuardError> {
-        for _ in 0..TRIES {
-            let file = self.open()?;
-            match file.try_lock() {
-                Ok(()) if self.is_still(&file)? => return Ok(file),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => thread::park_timeout(RETRY_AFTER),
-                Err(TryLockError::Error(source)) => {
-                    return Err(GuardError::NoLock { path: self.path.clone(), source });
-                }
-            }
-        }
-        Err(GuardError::Busy { path: self.path.clone() })
-    }
-
-    fn open(&self) -> Result<File, GuardError> {
+    fn lock(&self) -> Result<FileLock, GuardError> {
         let open = || File::options().read(true).write(true).open(&self.path);
-        match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty());
-                let directory = parent.unwrap_or(Path::new("."));
-                let mode = directory.metadata().map_err(|e| self.io(e))?.mode();
-                if mode & SHARED == SHARED {
-                    return Err(GuardError::SharedDirectory { path: self.path.clone() });
-                }
-                mark::create(directory, &self.path).and_then(|()| open()).map_err(|e| self.io(e))
+        if let Err(error) = open() {
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(self.io(error));
             }
-            file => file.map_err(|e| self.io(e)),
+            self.create()?;
         }
+        lock_file(&self.path, PATIENCE, open)
+            .map_err(|source| GuardError::NoLock { path: self.path.clone(), source })
     }
 
-    fn is_still(&self, file: &File) -> Result<bool, GuardError> {
-        let locked = file.metadata().map_err(|e| self.io(e))?;
-        match self.path.metadata() {
-            Ok(there) => Ok((there.dev(), there.ino()) == (locked.dev(), locked.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(self.io(error)),
+    fn create(&self) -> Result<(), GuardError> {
+        let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        let mode = directory.metadata().map_err(|e| self.io(e))?.mode();
+        if mode & SHARED == SHARED {
+            return Err(GuardError::SharedDirectory { path: self.path.clone() });
         }
+        mark::create(directory, &self.path).map_err(|e| self.io(e))
     }
 
     fn io(&self, source: io::Error) -> GuardError {
@@ -138,13 +116,5 @@ impl Entered {
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
-    }
-}
-
-impl Drop for Entered {
-    /// Unlocks explicitly: a child that inherited the descriptor must not go on holding the lock.
-    fn drop(&mut self) {
-        // Closing the file, which follows, unlocks it as well.
-        let _ = self.file.unlock();
     }
 }
