@@ -90,9 +90,17 @@ pub type ProcTable = BTreeMap<u32, ProcStat>;
 /// passes that agree.
 ///
 /// # Errors
-/// [`HostError::Unreadable`] when `/proc` can't be listed.
+/// As [`stat_of`] for any process that hasn't just ended: a table with a hole proves nothing.
 pub fn process_table() -> Result<ProcTable, HostError> {
-    Ok(pids()?.into_iter().filter_map(|pid| Some((pid, stat_of(pid).ok()?))).collect())
+    let mut table = ProcTable::new();
+    for pid in pids()? {
+        match stat_of(pid) {
+            Ok(stat) => table.insert(pid, stat),
+            Err(HostError::Gone { .. }) => None,
+            Err(e) => return Err(e),
+        };
+    }
+    Ok(table)
 }
 
 pub(crate) fn pids() -> Result<Vec<u32>, HostError> {

@@ -25,8 +25,12 @@ pub(super) fn census(leader: &ProcessIdentity, known: &BTreeSet<Member>) -> Resu
 
 fn pass(leader: &ProcessIdentity, known: &BTreeSet<Member>, me: u32) -> Result<Members, HostError> {
     let table = process_table()?;
-    let carriers =
-        table.keys().copied().filter(|pid| carries(*pid, NONCE_VAR, &leader.nonce)).collect::<BTreeSet<_>>();
+    let mut carriers = BTreeSet::new();
+    for pid in table.keys().copied() {
+        if carries(pid, NONCE_VAR, &leader.nonce)? {
+            carriers.insert(pid);
+        }
+    }
     reap::adopted(&table);
     Ok(members(&table, &carriers, known, leader, me))
 }

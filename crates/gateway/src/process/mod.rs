@@ -6,6 +6,10 @@
 //!
 //! Nothing here knows about MCP, decides when to stop a server, or calls one stopped without proof: its process has
 //! exited, its group is empty, and nothing that runs carries its nonce.
+//!
+//! What can't be seen: a process that has left the group, cleared its environment and lost its parent before a stop
+//! began, and one that hides its environment from its own user. Descriptors that the daemon itself was started with and
+//! that don't close on exec reach the servers; those that it opens never do.
 
 mod census;
 mod end;
