@@ -37,6 +37,12 @@ pub struct Attach {
 }
 
 impl Attach {
+    /// The connection `stream` to `component`, for the session that is wanted.
+    #[must_use]
+    pub fn new(wanted: Wanted, stream: impl Into<String>, component: Option<ComponentName>) -> Self {
+        Self { wanted, stream: stream.into(), component }
+    }
+
     /// What [`decide_attach`] must read.
     #[must_use]
     pub fn scope(&self) -> Scope {
@@ -83,9 +89,11 @@ pub fn decide_attach(
     let wanted = &attach.wanted;
     let sessions = sessions_of(view, &wanted.owner)?;
     if let Some(done) = sessions.iter().find(|c| c.streams.iter().any(|s| s.stream == attach.stream)) {
-        return Ok(Decision::reply(already(done, wanted)));
+        return Ok(Decision::reply(already(done, attach)));
     }
-    let known = sessions.iter().map(|c| (c.session.name.clone(), known(c, liveness))).collect();
+    let known =
+        |c: &Checkpoint| Known::of(c, liveness.get(&c.session.name).copied().unwrap_or(Liveness::Unknown));
+    let known = sessions.iter().map(|c| (c.session.name.clone(), known(c))).collect();
     let resolution = resolve_name(&known, wanted, fresh)?;
     let session = SessionId::new(wanted.owner.clone(), resolution.name().clone());
 
@@ -94,11 +102,11 @@ pub fn decide_attach(
         Some(_) => Txn::new(),
         None => make_room(view, &sessions, &wanted.owner, now)?,
     };
-    let mut after = before
-        .filter(|c| c.ended.is_none())
-        .cloned()
-        .unwrap_or_else(|| Checkpoint { version: before.map_or(0, |c| c.version), ..Checkpoint::new(session.clone(), now) });
-    let cut = hand_over(&mut after, &resolution, wanted, now);
+    let mut after = before.filter(|c| c.ended.is_none()).cloned().unwrap_or_else(|| Checkpoint {
+        version: before.map_or(0, |c| c.version),
+        ..Checkpoint::new(session.clone(), now)
+    });
+    let cut = hand_over(&mut after, &resolution, attach, now);
     if after.streams.len() >= MAX_STREAMS {
         return Err(CheckpointError::Full {
             session,
@@ -161,40 +169,36 @@ pub fn decide_end(
         end(c, by, reason, now);
         Ok(())
     })?;
-    Ok(Decision::write(txn.and(forget_oldest(view, &sessions, 1)), cut))
+    Ok(Decision::write(txn.and(forget_oldest(view, &sessions)), cut))
 }
 
 fn end(checkpoint: &mut Checkpoint, by: &PrincipalName, reason: &str, now: &Now) {
     checkpoint.streams.clear();
     checkpoint.client = None;
-    checkpoint.ended =
-        Some(Ended { at: now.wall, by: by.clone(), reason: crate::bounds::cut(reason, crate::MAX_NOTE_BYTES) });
+    checkpoint.ended = Some(Ended {
+        at: now.wall,
+        by: by.clone(),
+        reason: crate::bounds::cut(reason, crate::MAX_NOTE_BYTES),
+    });
 }
 
 fn sessions_of(view: &View, owner: &PrincipalName) -> Result<Vec<Checkpoint>, CheckpointError> {
     Ok(view.read_under(&prefix_of(owner))?.into_iter().map(|(_, c)| c).collect())
 }
 
-fn known(checkpoint: &Checkpoint, liveness: &BTreeMap<SessionName, Liveness>) -> Known {
-    Known {
-        client: checkpoint.client.clone(),
-        liveness: liveness.get(&checkpoint.session.name).copied().unwrap_or(Liveness::Unknown),
-        attached: checkpoint.is_attached(),
-        ended: checkpoint.ended.is_some(),
-    }
-}
-
 /// The answer to a connection that is already attached: an uncertain commit that did happen.
-fn already(done: &Checkpoint, wanted: &Wanted) -> Attached {
+fn already(done: &Checkpoint, attach: &Attach) -> Attached {
     let name = done.session.name.clone();
-    let resolution = match &wanted.name {
-        Some(asked) if *asked != name => Resolution::Suffixed { wanted: asked.clone(), name, same: true },
+    let theft = done.steals.last().filter(|steal| steal.stream == attach.stream);
+    let resolution = match &attach.wanted.name {
+        _ if theft.is_some() => Resolution::Stolen(name),
+        Some(asked) if *asked != name => Resolution::Suffixed { wanted: asked.clone(), name },
         _ => Resolution::Same(name),
     };
     Attached {
         session: done.session.clone(),
         resolution,
-        cut: Vec::new(),
+        cut: theft.map(|steal| steal.cut.clone()).unwrap_or_default(),
         next_action: next_action(done),
     }
 }
@@ -203,25 +207,27 @@ fn already(done: &Checkpoint, wanted: &Wanted) -> Attached {
 fn hand_over(
     checkpoint: &mut Checkpoint,
     resolution: &Resolution,
-    wanted: &Wanted,
+    attach: &Attach,
     now: &Now,
 ) -> Vec<String> {
-    let same_client = same_process(&checkpoint.client, &wanted.client);
-    let stolen = matches!(resolution, Resolution::Stolen(_));
-    if same_client && !stolen {
+    let client = &attach.wanted.client;
+    if same_process(&checkpoint.client, client) {
         return Vec::new();
     }
-    let from = std::mem::replace(&mut checkpoint.client, wanted.client.clone());
-    if stolen {
-        checkpoint.steals.push(Steal { at: now.wall, by: wanted.caller.clone(), from });
+    let from = std::mem::replace(&mut checkpoint.client, client.clone());
+    let cut: Vec<String> = std::mem::take(&mut checkpoint.streams).into_iter().map(|s| s.stream).collect();
+    if matches!(resolution, Resolution::Stolen(_)) {
+        let by = attach.wanted.caller.clone();
+        let stream = attach.stream.clone();
+        checkpoint.steals.push(Steal { at: now.wall, by, from, stream, cut: cut.clone() });
         let surplus = checkpoint.steals.len().saturating_sub(MAX_STEALS);
         checkpoint.steals.drain(..surplus);
     }
-    std::mem::take(&mut checkpoint.streams).into_iter().map(|s| s.stream).collect()
+    cut
 }
 
-/// Room for one more session: when there are too many, the one that was longest without a change and that nobody
-/// needs any more is ended.
+/// Room for one more session: when there are too many, one that isn't in use is ended, rather one without news, and
+/// rather the one that was longest without a change. Its record stays with the ended ones.
 fn make_room(
     view: &View,
     sessions: &[Checkpoint],
@@ -232,22 +238,22 @@ fn make_room(
     if live().count() < MAX_SESSIONS {
         return Ok(Txn::new());
     }
-    let idle = live().filter(|c| !c.is_needed()).min_by_key(|c| c.updated_at);
+    let idle = live().filter(|c| !c.is_in_use()).min_by_key(|c| (c.has_news(), c.updated_at));
     let Some(idle) = idle else {
         return Err(CheckpointError::TooManySessions { principal: principal.clone(), limit: MAX_SESSIONS });
     };
     let txn = change(view, idle.clone(), now, |c| {
-        end(c, principal, "made room for another session: it was detached and nothing was left to tell it", now);
+        end(c, principal, "made room for another session: it was not in use", now);
         Ok(())
     })?;
-    Ok(txn.and(forget_oldest(view, sessions, 1)))
+    Ok(txn.and(forget_oldest(view, sessions)))
 }
 
-/// Deletes the records of the sessions that ended first, so that `adding` more fit.
-fn forget_oldest(view: &View, sessions: &[Checkpoint], adding: usize) -> Txn {
+/// Deletes the records of the sessions that ended first, so that one more fits.
+fn forget_oldest(view: &View, sessions: &[Checkpoint]) -> Txn {
     let mut ended: Vec<_> =
         sessions.iter().filter_map(|c| Some((c.ended.as_ref()?.at, &c.session))).collect();
     ended.sort();
-    let surplus = (ended.len() + adding).saturating_sub(MAX_ENDED);
-    ended[..surplus.min(ended.len())].iter().fold(Txn::new(), |txn, (_, session)| txn.delete(view, &key(session)))
+    let surplus = (ended.len() + 1).saturating_sub(MAX_ENDED);
+    ended.iter().take(surplus).fold(Txn::new(), |txn, (_, session)| txn.delete(view, &key(session)))
 }

@@ -4,6 +4,7 @@ use crate::bounds::cut;
 use crate::change::{change, load};
 use crate::pending;
 use crate::{CallFact, CallState, Checkpoint, CheckpointError, Clear};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{ComponentName, Generation, NextAction, Now, SessionId};
 use tidegate_store::{Decision, Txn, View};
@@ -125,8 +126,9 @@ fn write(
 }
 
 fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointError> {
-    let unknown_before: BTreeSet<_> = c.calls.iter().filter_map(unknown).collect();
-    let lost = draft.calls.iter().filter(|call| unknown(call).is_some_and(|u| !unknown_before.contains(&u)));
+    let is_unknown = |call: &CallFact| call.state == CallState::Unknown;
+    let news = |call: &&CallFact| !c.calls.iter().any(|old| is_unknown(old) && same_call(old, call));
+    let lost = draft.calls.iter().filter(|call| is_unknown(call)).filter(news);
     let mut add: Vec<NextAction> = lost
         .map(|call| NextAction::VerifyThenRetry {
             component: call.component.clone(),
@@ -135,14 +137,17 @@ fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointE
         .collect();
     add.extend(draft.actions.add.iter().cloned());
 
-    c.calls.retain(|call| !draft.covers.contains(&call.component));
+    let replaced = |call: &CallFact| {
+        draft.covers.contains(&call.component) || draft.calls.iter().any(|new| same_call(new, call))
+    };
+    c.calls.retain(|call| !replaced(call));
     c.calls.extend(draft.calls.iter().map(|call| CallFact {
         id: cut(&call.id, MAX_TOOL_BYTES),
         tool: cut(&call.tool, MAX_TOOL_BYTES),
         ..call.clone()
     }));
     // The most dangerous first, so that what doesn't fit is what matters least.
-    c.calls.sort_by(|a, b| (b.state, b.class).cmp(&(a.state, a.class)));
+    c.calls.sort_by_key(|call| Reverse((call.state, call.class)));
     c.calls_dropped += c.calls.len().saturating_sub(MAX_CALLS) as u64;
     c.calls.truncate(MAX_CALLS);
     c.generations.extend(draft.generations.iter().map(|(name, generation)| (name.clone(), *generation)));
@@ -154,6 +159,6 @@ fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointE
     Ok(())
 }
 
-fn unknown(call: &CallFact) -> Option<(ComponentName, String)> {
-    (call.state == CallState::Unknown).then(|| (call.component.clone(), call.id.clone()))
+fn same_call(a: &CallFact, b: &CallFact) -> bool {
+    a.component == b.component && cut(&a.id, MAX_TOOL_BYTES) == cut(&b.id, MAX_TOOL_BYTES)
 }

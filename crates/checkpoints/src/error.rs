@@ -43,7 +43,9 @@ pub enum CheckpointError {
         limit: usize,
     },
     /// No more sessions of this principal.
-    #[error("{principal} already has {limit} sessions that are in use; end some with `tidegate sessions end NAME`")]
+    #[error(
+        "{principal} already has {limit} sessions that are in use; end some with `tidegate sessions end NAME`"
+    )]
     TooManySessions {
         /// Whose.
         principal: PrincipalName,

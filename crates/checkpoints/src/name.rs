@@ -3,6 +3,7 @@
 //! A name is a claim within a principal. Process identity is evidence for it: only a client that is *proved* dead
 //! makes room for another one, "cannot tell" counts as alive.
 
+use crate::Checkpoint;
 use std::collections::BTreeMap;
 use tidegate_core::{Liveness, PrincipalName, ProcessIdentity, SessionId, SessionName};
 
@@ -23,6 +24,19 @@ pub struct Known {
     pub ended: bool,
 }
 
+impl Known {
+    /// What a record says, and what is known of its client's process.
+    #[must_use]
+    pub fn of(checkpoint: &Checkpoint, liveness: Liveness) -> Self {
+        Self {
+            client: checkpoint.client.clone(),
+            liveness,
+            attached: checkpoint.is_attached(),
+            ended: checkpoint.ended.is_some(),
+        }
+    }
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -40,6 +54,14 @@ pub struct Wanted {
     pub steal: bool,
 }
 
+impl Wanted {
+    /// A session of the caller's own; one that is already somebody else's is left alone.
+    #[must_use]
+    pub fn own(caller: PrincipalName, name: Option<SessionName>, client: Option<ProcessIdentity>) -> Self {
+        Self { owner: caller.clone(), caller, operator: false, name, client, steal: false }
+    }
+}
+
 /// The session that a client gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,10 +74,8 @@ pub enum Resolution {
     Suffixed {
         /// What was asked for.
         wanted: SessionName,
-        /// What it got.
+        /// What it got: a new session, or by the same rule one that was already there.
         name: SessionName,
-        /// Whether that one was there before.
-        same: bool,
     },
     /// The session of a living client, taken from it.
     Stolen(SessionName),
@@ -108,8 +128,18 @@ pub enum NameRefusal {
         /// Whose.
         owner: PrincipalName,
     },
+    /// A session of the same principal that somebody else is in.
+    #[error(
+        "session {session} has a client that may be alive; end that client first, or take the session over with `--steal`"
+    )]
+    Alive {
+        /// Which.
+        session: SessionId,
+    },
     /// Living clients have all the names.
-    #[error("living clients have {name} and all its numbers up to {MAX_SUFFIX} that fit; use `--session` with another name")]
+    #[error(
+        "living clients have {name} and all its numbers up to {MAX_SUFFIX} that fit; use `--session` with another name"
+    )]
     AllTaken {
         /// The name.
         name: SessionName,
@@ -134,10 +164,9 @@ pub fn resolve_name(
     }
     let Some(name) = &wanted.name else {
         let mine = known.iter().find(|(_, k)| !k.ended && same_process(&k.client, &wanted.client));
-        return Ok(mine.map_or_else(
-            || Resolution::Fresh(fresh.clone()),
-            |(name, _)| Resolution::Same(name.clone()),
-        ));
+        return Ok(
+            mine.map_or_else(|| Resolution::Fresh(fresh.clone()), |(name, _)| Resolution::Same(name.clone()))
+        );
     };
     match claim(known.get(name), wanted) {
         Claim::New => Ok(Resolution::Fresh(name.clone())),
@@ -147,10 +176,18 @@ pub fn resolve_name(
     }
 }
 
-/// Whether `caller` may be told what `other`, a session of the same principal, was told: only once its client is dead.
-#[must_use]
-pub fn may_resume(caller: &PrincipalName, session: &SessionId, known: &Known) -> bool {
-    session.principal == *caller && !occupied(known)
+/// Decides whether `caller` may be told what another session was told: one of its own whose client is dead.
+///
+/// # Errors
+/// [`NameRefusal::NotYours`], [`NameRefusal::Alive`].
+pub fn may_resume(caller: &PrincipalName, session: &SessionId, known: &Known) -> Result<(), NameRefusal> {
+    if session.principal != *caller {
+        Err(NameRefusal::NotYours { session: session.clone() })
+    } else if !known.ended && occupied(known) {
+        Err(NameRefusal::Alive { session: session.clone() })
+    } else {
+        Ok(())
+    }
 }
 
 fn foreign(known: &BTreeMap<SessionName, Known>, wanted: &Wanted) -> Result<Resolution, NameRefusal> {
@@ -201,12 +238,9 @@ fn suffixed(
 ) -> Result<Resolution, NameRefusal> {
     for number in 2..=MAX_SUFFIX {
         let Ok(candidate) = SessionName::new(&format!("{name}.{number}")) else { break };
-        let same = match claim(known.get(&candidate), wanted) {
-            Claim::New => false,
-            Claim::Mine => true,
-            Claim::Taken => continue,
-        };
-        return Ok(Resolution::Suffixed { wanted: name.clone(), name: candidate, same });
+        if !matches!(claim(known.get(&candidate), wanted), Claim::Taken) {
+            return Ok(Resolution::Suffixed { wanted: name.clone(), name: candidate });
+        }
     }
     Err(NameRefusal::AllTaken { name: name.clone() })
 }

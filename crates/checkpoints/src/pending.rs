@@ -42,6 +42,7 @@ impl Leaves {
     #[must_use]
     pub fn of(action: &NextAction) -> Self {
         match action {
+            // Without an incident there is nothing that could end it later.
             NextAction::WaitForRestart { .. }
             | NextAction::RequestApproval { .. }
             | NextAction::ContactOperator { incident: Some(_) } => Self::WhenOver,
@@ -145,17 +146,18 @@ pub(crate) fn change(checkpoint: &mut Checkpoint, clear: &[Clear], add: &[NextAc
     }
 }
 
+/// Queues one action. What is about the same thing is one entry; when that is news, it is news again.
 fn queue(checkpoint: &mut Checkpoint, action: &NextAction, now: &Now) {
+    let number = checkpoint.last_action + 1;
     if let Some(same) = checkpoint.pending.iter_mut().find(|p| about(&p.action) == about(action)) {
         same.action = merge(&same.action, action);
+        if Leaves::of(action) == Leaves::WhenTold {
+            (same.number, checkpoint.last_action) = (number, number);
+        }
         return;
     }
-    checkpoint.last_action += 1;
-    checkpoint.pending.push(PendingAction {
-        number: checkpoint.last_action,
-        since: now.wall,
-        action: merge(action, action),
-    });
+    checkpoint.last_action = number;
+    checkpoint.pending.push(PendingAction { number, since: now.wall, action: merge(action, action) });
     if checkpoint.pending.len() > MAX_PENDING {
         let least = checkpoint
             .pending

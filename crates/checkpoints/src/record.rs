@@ -130,14 +130,19 @@ impl Checkpoint {
         !self.streams.is_empty()
     }
 
-    /// Whether forgetting it would lose something: a connection, an unsettled call, a lease, a note, an untold action.
+    /// Whether something goes on in it: a connection, a lease, a call that a server may still be executing.
     #[must_use]
-    pub fn is_needed(&self) -> bool {
-        self.is_attached()
-            || !self.calls.is_empty()
-            || !self.leases.is_empty()
-            || !self.notes.is_empty()
-            || !self.pending.is_empty()
+    pub fn is_in_use(&self) -> bool {
+        let running = |call: &CallFact| {
+            matches!(call.state, CallState::Queued | CallState::Written | CallState::Detached)
+        };
+        self.is_attached() || !self.leases.is_empty() || self.calls.iter().any(running)
+    }
+
+    /// Whether a client that came back would learn something: a note, an action.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.notes.is_empty() || !self.pending.is_empty()
     }
 }
 
@@ -159,7 +164,8 @@ pub struct StreamFact {
 /// One call that was not settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFact {
-    /// Its id, as the client knows it.
+    /// Its id, which no other call of the session to this component has: with several connections, the connection's id is
+    /// part of it.
     pub id: String,
     /// Where it was made.
     pub component: ComponentName,
@@ -230,4 +236,8 @@ pub struct Steal {
     /// Whom it was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ProcessIdentity>,
+    /// The connection that took it.
+    pub stream: String,
+    /// The connections that were cut.
+    pub cut: Vec<String>,
 }

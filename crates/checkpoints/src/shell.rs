@@ -2,13 +2,13 @@
 
 use crate::record::PREFIX;
 use crate::{
-    Actions, Attach, Attached, Checkpoint, CheckpointError, Draft, Fact, NextAction, Resume, clients,
-    decide_actions, decide_attach, decide_checkpoint, decide_detach, decide_end, decide_facts, key, scope,
-    scope_of_principal,
+    Actions, Attach, Attached, Checkpoint, CheckpointError, Draft, Fact, Known, NextAction, Resume, clients,
+    decide_actions, decide_attach, decide_checkpoint, decide_detach, decide_end, decide_facts, key,
+    may_resume, scope, scope_of_principal,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_core::{Clock, Entropy, PrincipalName, Probe, SessionId, SessionName};
+use tidegate_core::{Clock, Entropy, Liveness, PrincipalName, Probe, SessionId, SessionName};
 use tidegate_store::{ReadError, Store, StoreError, View, transact};
 
 /// The sessions of one store. Cheap to clone.
@@ -57,7 +57,8 @@ impl Checkpoints {
     /// The store's.
     pub async fn detach(&self, session: &SessionId, stream: Option<&str>) -> Result<(), CheckpointError> {
         let decide = |view: &View| decide_detach(view, session, stream, &self.clock.now());
-        Ok(transact(&*self.store, &scope([session]), decide).await?.reply)
+        transact(&*self.store, &scope([session]), decide).await?;
+        Ok(())
     }
 
     /// Adds facts to a session's record, all or none. Durable when it returns.
@@ -66,7 +67,8 @@ impl Checkpoints {
     /// As [`decide_facts`], and the store's.
     pub async fn record(&self, session: &SessionId, facts: &[Fact]) -> Result<(), CheckpointError> {
         let decide = |view: &View| decide_facts(view, session, facts, &self.clock.now());
-        Ok(transact(&*self.store, &scope([session]), decide).await?.reply)
+        transact(&*self.store, &scope([session]), decide).await?;
+        Ok(())
     }
 
     /// Keeps a note of a session. Durable when it returns.
@@ -108,6 +110,22 @@ impl Checkpoints {
     /// [`CheckpointError::NoSuchSession`], and the store's.
     pub async fn resume(&self, session: &SessionId) -> Result<Resume, CheckpointError> {
         resume(&*self.store, session).await
+    }
+
+    /// As [`Checkpoints::resume`], for a client that names a session other than its own: one of the same principal whose
+    /// client is dead.
+    ///
+    /// # Errors
+    /// [`CheckpointError::NoSuchSession`], [`CheckpointError::Name`], and the store's.
+    pub async fn resume_other(
+        &self,
+        caller: &PrincipalName,
+        session: &SessionId,
+    ) -> Result<Resume, CheckpointError> {
+        let resume = self.resume(session).await?;
+        let liveness = resume.facts.client.as_ref().map_or(Liveness::Unknown, |c| self.probe.liveness(c));
+        may_resume(caller, session, &Known::of(&resume.facts, liveness))?;
+        Ok(resume)
     }
 
     /// Takes out the news that `resume` told, once the session has it. What is not cleared is told again.
