@@ -40,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace, mut args: CheckArgs) -> anyhow::Result<
 /// The binary whose controls run beside the subject.
 fn companion(workspace: &Workspace) -> anyhow::Result<std::path::PathBuf> {
     let status = Command::new("cargo")
-        .args(["build", "--quiet", "--package", "tidegate-determinism", "--bins"])
+        .args(["build", "--package", "tidegate-determinism", "--bins"])
         .current_dir(&workspace.root)
         .status()
         .context("start cargo")?;
