@@ -1,5 +1,7 @@
 //! Integration tests, in one binary: the contract against both engines, then what each engine promises beyond it.
 
+#![allow(clippy::unwrap_used, reason = "outside a test function an unwrap fails the test all the same")]
+
 mod contract;
 mod damage;
 mod durability;
