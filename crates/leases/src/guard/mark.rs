@@ -6,7 +6,7 @@
 //! (Assumed of the medium: a write damages nothing outside its page.)
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tempfile::NamedTempFile;
@@ -49,11 +49,10 @@ impl Mark {
 
 /// Makes a mark that has seen nothing, unless there is one.
 pub(super) fn create(directory: &Path, path: &Path) -> io::Result<()> {
-    let mut file = NamedTempFile::new_in(directory)?;
+    let file = NamedTempFile::new_in(directory)?;
     for slot in [0, 1] {
         file.as_file().write_all_at(&line(Fence::default()), offset(slot))?;
     }
-    file.flush()?;
     file.as_file().sync_all()?;
     match file.persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),

@@ -104,7 +104,8 @@ fn one_lease_more_than_a_restart_could_settle_is_refused() {
         };
         block_on(world.leases.acquire(request))
     };
-    let last = (0..MAX_LEASES).map(|n| acquire(n).unwrap()).last().unwrap();
+    let mut all: Vec<_> = (0..MAX_LEASES).map(|n| acquire(n).unwrap()).collect();
+    let last = all.pop().unwrap();
     assert_eq!(acquire(MAX_LEASES).unwrap_err(), LeaseError::TooMany);
     let by = tidegate_leases::By::Holder(s1.owner.session.clone());
     let release = tidegate_leases::Release { key: last.key, by, fence: last.fence };
