@@ -143,6 +143,9 @@ impl Drains {
 
     /// After a crash: drains whose deadline lasts have their gates closed again, the others are recorded as reopened.
     ///
+    /// The gates of a fresh process are empty: whatever may still be executing from before has to be admitted again
+    /// before this is called. Go on with a resumed drain by asking for it again ([`Drains::drain`], same id).
+    ///
     /// # Errors
     /// [`DrainError`].
     pub async fn recover(&self) -> Result<Vec<(DrainRecord, Recovery)>, DrainError> {

@@ -4,7 +4,8 @@
 //! which nobody else wants unless holders are being listed; the owner frees it with one store.
 
 use crate::{Holder, WorkInfo};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tidegate_core::Now;
 
@@ -29,7 +30,9 @@ struct Details {
     work: Option<Arc<WorkInfo>>,
 }
 
+/// Alone on its cache line, so that threads that use neighbours don't slow each other down.
 #[derive(Default)]
+#[repr(align(64))]
 struct Slot {
     live: AtomicU64,
     details: Mutex<Details>,
@@ -41,18 +44,18 @@ impl Slot {
     }
 }
 
+thread_local! {
+    /// The slot this thread freed last, of whichever gate: a place to start looking that no other thread starts from.
+    static START: Cell<usize> = const { Cell::new(0) };
+}
+
 pub(crate) struct Slab {
     slots: Box<[Slot]>,
-    /// The slot freed last: still warm, and free unless somebody was faster.
-    hint: AtomicUsize,
 }
 
 impl Slab {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self {
-            slots: std::iter::repeat_with(Slot::default).take(capacity).collect(),
-            hint: AtomicUsize::new(0),
-        }
+        Self { slots: std::iter::repeat_with(Slot::default).take(capacity).collect() }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -62,7 +65,7 @@ impl Slab {
     /// A slot for work that has been counted. There is a free one: no more than `capacity` are counted, and a slot is
     /// freed before its work is taken off the count.
     pub(crate) fn claim(&self, work: &Arc<WorkInfo>, now: &Now) -> PermitId {
-        let mut index = self.hint.load(Ordering::Relaxed);
+        let mut index = START.get() % self.slots.len();
         loop {
             let slot = &self.slots[index];
             if slot.live.load(Ordering::Acquire) == 0 {
@@ -88,7 +91,7 @@ impl Slab {
     /// Frees the slot of a permit that its owner ends.
     pub(crate) fn free(&self, id: PermitId) {
         self.slots[id.slot].live.store(0, Ordering::Release);
-        self.hint.store(id.slot, Ordering::Relaxed);
+        START.set(id.slot);
     }
 
     /// Marks the work as wanted by nobody.
