@@ -33,7 +33,7 @@ const MAX_SHOWN: usize = 400;
 /// Runs the check that a plan describes.
 ///
 /// Starts processes, waits for them and kills what is left of each; `progress` gets a line every two seconds. The
-/// subject runs in process groups of its own, which die with this process even when that is killed.
+/// subject runs in process groups of its own and dies with this process even when that is killed.
 ///
 /// # Errors
 ///
@@ -42,14 +42,14 @@ const MAX_SHOWN: usize = 400;
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunError> {
     plan.validate()?;
     let mut progress = Progress::new(progress);
-    let mut guard = Guard::start(&plan.companion)?;
+    let guard = Guard::start(&plan.companion)?;
     let cpu_before = report::cpu_of_children();
     let mut seen = Seen { controls: selftest::run(selftest::first_difference), ..Seen::default() };
     for condition in &plan.conditions {
         if seen.failure.is_some() {
             break;
         }
-        seen.condition(plan, *condition, &mut guard, &mut progress)?;
+        seen.condition(plan, *condition, &guard, &mut progress)?;
     }
     drop(guard);
     seen.compare_conditions();
@@ -80,7 +80,7 @@ impl Seen {
         &mut self,
         plan: &Plan,
         condition: Condition,
-        guard: &mut Guard,
+        guard: &Guard,
         progress: &mut Progress<'_>,
     ) -> Result<(), RunError> {
         let load = match condition {
@@ -99,16 +99,15 @@ impl Seen {
         &mut self,
         plan: &Plan,
         condition: Condition,
-        guard: &mut Guard,
+        guard: &Guard,
         progress: &mut Progress<'_>,
     ) -> Result<(), Failure> {
         progress.step(format!("{condition}: run 1 of {}", plan.runs));
+        let before = self.total();
         let reference = self.once(plan, plan.seed, guard, progress)?;
-        if self.records.values().all(|records| *records == 0) {
-            return Err(Failure {
-                reason: Reason::NoRecords,
-                detail: "the first run wrote nothing".to_owned(),
-            });
+        if self.total() == before {
+            let detail = format!("the first run in the condition {condition} wrote nothing");
+            return Err(Failure { reason: Reason::NoRecords, detail });
         }
         let mut outcomes = BTreeSet::from([reference.fingerprint()]);
         let (mut ended, mut equal) = (1, 0);
@@ -146,7 +145,7 @@ impl Seen {
         &mut self,
         plan: &Plan,
         seed: u64,
-        guard: &mut Guard,
+        guard: &Guard,
         progress: &mut Progress<'_>,
     ) -> Result<Trace, Failure> {
         let (program, arguments) =
@@ -165,6 +164,11 @@ impl Seen {
         let mut streams = recording.streams();
         self.address_hits += normalise(&mut streams);
         Ok(Trace::new(recording.pid, streams))
+    }
+
+    /// Records that the subject wrote so far.
+    fn total(&self) -> u64 {
+        self.records.values().sum()
     }
 
     /// Notes where two runs differ; true when they don't.
@@ -211,7 +215,7 @@ impl Seen {
     }
 
     fn into_record(self, plan: &Plan, cost: Cost) -> Record {
-        let records = self.records.values().sum();
+        let records = self.total();
         let relaxations = subject::relaxations(&plan.argv, std::env::vars_os());
         let verdict = verdict::decide(&Facts {
             cells: &self.cells,

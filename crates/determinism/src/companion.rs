@@ -2,11 +2,12 @@
 
 use std::io;
 
-use crate::programs::Program;
 use crate::{guard, load};
 
+pub use crate::programs::Program;
+
 /// What the binary is started for.
-#[derive(Debug, Clone, Copy, clap::Subcommand)]
+#[derive(Debug, Clone, clap::Subcommand)]
 pub enum Role {
     /// Be one of the programs that must differ, or must not.
     Control {
@@ -18,7 +19,10 @@ pub enum Role {
     Hog,
     /// Kill what the check leaves behind when it dies.
     #[command(hide = true, name = guard::ROLE)]
-    Guard,
+    Guard {
+        /// What the processes to kill carry in their environment.
+        mark: String,
+    },
 }
 
 impl Role {
@@ -31,7 +35,7 @@ impl Role {
         match self {
             Self::Control { program } => program.perform(&mut io::stdout().lock(), &mut io::stderr().lock()),
             Self::Hog => load::serve(io::stdin().lock(), io::stdout()),
-            Self::Guard => guard::serve(io::stdin().lock(), io::stdout()),
+            Self::Guard { mark } => guard::serve(&mark, io::stdin().lock(), io::stdout()),
         }
     }
 }

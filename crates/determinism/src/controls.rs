@@ -53,7 +53,7 @@ pub(crate) fn run_all(
     companion: &Path,
     condition: Condition,
     seed: u64,
-    guard: &mut Guard,
+    guard: &Guard,
     progress: &mut Progress<'_>,
 ) -> Vec<ControlResult> {
     let run_one = |(program, kind): (Program, Kind)| {
@@ -69,7 +69,7 @@ fn observe(
     program: Program,
     kind: Kind,
     seed: u64,
-    guard: &mut Guard,
+    guard: &Guard,
     progress: &mut Progress<'_>,
 ) -> Result<&'static str, Failure> {
     let arguments = ["control".to_owned(), program.name()];

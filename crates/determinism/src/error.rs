@@ -47,12 +47,10 @@ pub enum RunError {
         source: ScriptError,
     },
     /// The binary with the controls could not be started.
-    #[error("failed to start {} {role}; build it with `cargo build -p tidegate-determinism`", path.display())]
+    #[error("failed to start {} beside the subject; build it with `cargo build -p tidegate-determinism`", path.display())]
     Companion {
         /// The binary.
         path: PathBuf,
-        /// What it was to do.
-        role: &'static str,
         /// What the system said.
         source: io::Error,
     },

@@ -1,81 +1,89 @@
-//! Ending what was started when this process can't: a helper that kills the watched process groups at the end of its
-//! input, so that neither Ctrl-C nor kill -9 leaves a subject behind.
+//! Leaving nothing behind: every process of a run carries a mark in its environment, by which it is found and killed.
 //!
-//! A group is watched from just after its start until just before its leader is reaped, so that its number can't have
-//! gone to somebody else.
+//! A helper does the same when the check itself dies, so that neither Ctrl-C nor kill -9 leaves a subject running. The
+//! mark is the same for all runs of a check, or it would make them differ. A process that both leaves its group and
+//! clears its environment can't be found.
 
-use std::collections::BTreeSet;
-use std::io::{self, BufRead, Write};
+use std::fs;
+use std::io::{self, Read, Write};
 use std::path::Path;
+use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use crate::error::RunError;
 use crate::helper::{Helper, READY};
 
 pub(crate) const ROLE: &str = "guard";
+/// The variable that holds the mark.
+pub(crate) const MARK_VARIABLE: &str = "TIDEGATE_CHECK";
+/// Passes over all processes: each pass but the last kills something, and what was killed starts nothing more, so this
+/// is only reached by a process that can't die.
+const MAX_PASSES: usize = 1_000;
 
 /// The side of the check.
 #[derive(Debug)]
-pub(crate) struct Guard(Helper);
+pub(crate) struct Guard {
+    mark: String,
+    _helper: Helper,
+}
 
 impl Guard {
+    /// From now on everything with the mark dies with this process.
     pub(crate) fn start(companion: &Path) -> Result<Self, RunError> {
-        Helper::start(companion, ROLE).map(Self)
+        let mark = fs::read_to_string("/proc/sys/kernel/random/uuid")
+            .map_err(|source| RunError::Companion { path: companion.to_owned(), source })?;
+        let mark = mark.trim().to_owned();
+        let helper = Helper::start(companion, &[ROLE, &mark])?;
+        Ok(Self { mark, _helper: helper })
     }
 
-    /// From now on the group dies with this process.
-    pub(crate) fn watch(&mut self, group: u32) -> io::Result<()> {
-        self.0.tell(&format!("+{group}"))
+    /// What a run has to carry in [`MARK_VARIABLE`].
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
     }
 
-    /// The group is gone.
-    pub(crate) fn forget(&mut self, group: u32) -> io::Result<()> {
-        self.0.tell(&format!("-{group}"))
+    /// Kills a process group, whose leader must not be reaped yet, and everything with the mark.
+    pub(crate) fn kill(&self, group: u32) {
+        if let Some(group) = pid(group) {
+            // An empty group is what is wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        kill_marked(&self.mark);
     }
 }
 
-/// The side of the helper: watches until its input ends, then kills what is still watched.
-pub(crate) fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+/// The side of the helper: waits for the end of its input, then kills what still has the mark.
+pub(crate) fn serve(mark: &str, mut input: impl Read, mut output: impl Write) -> io::Result<()> {
     writeln!(output, "{READY}")?;
     output.flush()?;
-    let mut watched = BTreeSet::new();
-    for line in input.lines().map_while(Result::ok) {
-        follow(&mut watched, &line);
-    }
-    watched.into_iter().for_each(kill);
+    input.read_to_end(&mut Vec::new())?;
+    kill_marked(mark);
     Ok(())
 }
 
-fn follow(watched: &mut BTreeSet<u32>, line: &str) {
-    match (line.strip_prefix('+').map(str::parse), line.strip_prefix('-').map(str::parse)) {
-        (Some(Ok(group)), _) => {
-            watched.insert(group);
+fn kill_marked(mark: &str) {
+    let entry = format!("{MARK_VARIABLE}={mark}");
+    for _ in 0..MAX_PASSES {
+        let Ok(processes) = fs::read_dir("/proc") else { return };
+        let names = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        if names.filter(|process| kill_if_marked(*process, &entry)).count() == 0 {
+            return;
         }
-        (_, Some(Ok(group))) => {
-            watched.remove(&group);
-        }
-        _ => {}
+        thread::yield_now();
     }
 }
 
-/// Kills every process of a group; one that is gone already is fine.
-pub(crate) fn kill(group: u32) {
-    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+/// Holds on to the process while it looks, so that its number can't go to another one.
+fn kill_if_marked(process: u32, entry: &str) -> bool {
+    let Some(handle) = pid(process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        return false;
+    };
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes())
+        && pidfd_send_signal(handle, Signal::KILL).is_ok()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_is_watched_until_it_is_forgotten() {
-        let mut watched = BTreeSet::new();
-        for line in ["+12", "+13", "-12", "rubbish", "+", "--", "-99", "+x"] {
-            follow(&mut watched, line);
-        }
-        assert_eq!(watched, BTreeSet::from([13]));
-    }
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
 }

@@ -2,7 +2,7 @@
 //!
 //! A helper ends when its input does, so it outlives neither this process nor a kill -9 of it.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -27,13 +27,12 @@ pub(crate) struct Helper {
 
 impl Helper {
     /// Starts the companion in a role, and returns once it says that it's ready.
-    pub(crate) fn start(companion: &Path, role: &'static str) -> Result<Self, RunError> {
-        let failed = |source| RunError::Companion { path: companion.to_owned(), role, source };
+    pub(crate) fn start(companion: &Path, arguments: &[&str]) -> Result<Self, RunError> {
+        let failed = |source| RunError::Companion { path: companion.to_owned(), source };
         let mut child = Command::new(companion)
-            .arg(role)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .process_group(0) // a Ctrl-C at the terminal must not reach it before it reaches us
             .spawn()
             .map_err(failed)?;
@@ -55,14 +54,6 @@ impl Helper {
             return Err(failed(io::Error::other("it did not say that it is ready")));
         }
         Ok(helper)
-    }
-
-    /// Tells the helper something.
-    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
-        match &mut self.input {
-            Some(input) => input.write_all(format!("{line}\n").as_bytes()),
-            None => Ok(()),
-        }
     }
 
     /// Closes its input and returns the last line it says.

@@ -54,7 +54,7 @@ pub use error::RunError;
 pub use plan::{Condition, Plan};
 pub use record::{
     Cause, Cell, Channel, Confidence, Context, ControlResult, Cost, Decision, Divergence, Executor, Host,
-    Level, Observation, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, SeedProbe, Subject,
-    SubjectFile, Verdict, Workload,
+    Level, Observation, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, ScriptSummary,
+    SeedProbe, Subject, SubjectFile, Verdict, Workload,
 };
 pub use script::{Script, ScriptError, Step};

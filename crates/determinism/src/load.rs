@@ -19,7 +19,7 @@ pub(crate) struct Load(Vec<Helper>);
 impl Load {
     /// Returns once every process is busy.
     pub(crate) fn start(companion: &Path, hogs: u32) -> Result<Self, RunError> {
-        (0..hogs).map(|_| Helper::start(companion, ROLE)).collect::<Result<_, _>>().map(Self)
+        (0..hogs).map(|_| Helper::start(companion, &[ROLE])).collect::<Result<_, _>>().map(Self)
     }
 
     /// Ends the load; an error when a process was not busy until now.

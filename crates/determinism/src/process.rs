@@ -1,7 +1,6 @@
 //! One run of a command in a fresh process: input fed, output read, deadline kept, nothing left behind.
 //!
-//! The thin shell below every decision: it must never judge what it reads. A descendant that leaves the process group
-//! of the subject is out of its reach.
+//! The thin shell below every decision: it must never judge what it reads.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::clock::{Progress, now};
-use crate::guard::{self, Guard};
+use crate::guard::{Guard, MARK_VARIABLE};
 use crate::record::Reason;
 use crate::script::{Conversation, Script};
 use crate::stream::Recording;
@@ -52,15 +51,12 @@ enum Event {
 }
 
 /// Runs the job once.
-pub(crate) fn run(
-    job: &Job<'_>,
-    guard: &mut Guard,
-    progress: &mut Progress<'_>,
-) -> Result<Recording, Failure> {
+pub(crate) fn run(job: &Job<'_>, guard: &Guard, progress: &mut Progress<'_>) -> Result<Recording, Failure> {
     let started = now();
     let mut child = Command::new(job.program)
         .args(job.arguments)
         .env(SEED_VARIABLE, job.seed.to_string())
+        .env(MARK_VARIABLE, guard.mark())
         .stdin(if job.script.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -70,17 +66,13 @@ pub(crate) fn run(
             failure(Reason::StartFailed, format!("failed to start {}: {error}", job.program.display()))
         })?;
     let pid = child.id();
-    let watched = guard.watch(pid);
     let observed = observe(&mut child, job, started, progress);
-    guard::kill(pid);
-    let forgotten = guard.forget(pid);
+    guard.kill(pid);
     let status = child.wait();
 
     let mut recording = observed?;
-    let status = watched
-        .and(forgotten)
-        .and(status)
-        .map_err(|error| failure(Reason::StartFailed, format!("failed to watch the process: {error}")))?;
+    let status = status
+        .map_err(|error| failure(Reason::StartFailed, format!("failed to wait for the process: {error}")))?;
     recording.pid = pid;
     recording.exit = describe(status);
     Ok(recording)
@@ -112,9 +104,10 @@ fn observe(
     loop {
         if let Some(conversation) = &mut conversation {
             heard += listen(conversation, &recording.stdout[heard..]);
-            if let Some(lines) = &input {
+            let lines = conversation.next_lines();
+            if let (Some(input), false) = (&input, lines.is_empty()) {
                 // A subject that has closed its input is found out by the answer that doesn't come.
-                let _ = lines.send(conversation.next_lines());
+                let _ = input.send(lines);
             }
             if conversation.waits_for().is_none() {
                 input = None;

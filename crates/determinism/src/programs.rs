@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
@@ -19,18 +19,19 @@ const RANDOM_BYTES: usize = 32;
 const KEYS: u32 = 256;
 /// The threads that race.
 const THREADS: usize = 8;
-/// Races of one program: one may well come out the same twice, this many don't.
-const ROUNDS: usize = 20;
-/// Each thread's turns with the lock in a round.
-const ACQUISITIONS: usize = 500;
-/// Lock changes that are printed one by one; the digest covers all of them.
-const PRINTED_CHANGES: usize = 100;
-/// Each thread's turns with the counter in a round.
-const COUNTS: usize = 200;
+/// A race goes on for at least this many turns: with several cores, threads get in each other's way all the time.
+const TURNS: u64 = 10_000;
+/// And until threads have got in each other's way this often: with one core that takes a preemption each, and how many
+/// turns fit in between is chance.
+const SWITCHES: usize = 16;
+/// Time between reading and writing a counter, long against the rest of a turn.
+const SPINS: usize = 50;
+/// Switches that are printed one by one; the digest covers all of them.
+const PRINTED_SWITCHES: usize = 100;
 /// Long enough for the clock to be read thousands of times.
 const SPIN: Duration = Duration::from_millis(10);
 /// Lines of the pure programs.
-const LINES: u64 = 1_000;
+const LINES: u64 = 200;
 
 /// A program of our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -103,21 +104,27 @@ fn hash_order(out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn lock_order(out: &mut dyn Write) -> io::Result<()> {
-    let owners = Mutex::new(Vec::new());
-    for _ in 0..ROUNDS {
-        race(|thread| {
-            for _ in 0..ACQUISITIONS {
-                owners.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    // Who took the lock, and how often in a row.
+    let order = Mutex::new(Vec::<(usize, u64)>::new());
+    let turns = AtomicU64::new(0);
+    race(|thread| {
+        loop {
+            let mut order = order.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = turns.fetch_add(1, Ordering::Relaxed);
+            if taken >= TURNS && order.len() >= SWITCHES {
+                return;
             }
-        });
-    }
-    let owners = owners.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let changes: Vec<String> = owners
-        .chunk_by(|a, b| a == b)
-        .map(|run| format!("thread {} took it {} times", run[0], run.len()))
-        .collect();
-    changes.iter().take(PRINTED_CHANGES).try_for_each(|change| writeln!(out, "{change}"))?;
-    writeln!(out, "all: {}", sha256_hex(changes.join("\n").as_bytes()))
+            match order.last_mut() {
+                Some((owner, times)) if *owner == thread => *times += 1,
+                _ => order.push((thread, 1)),
+            }
+        }
+    });
+    let order = order.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let lines: Vec<String> =
+        order.iter().map(|(thread, times)| format!("thread {thread} took it {times} times")).collect();
+    lines.iter().take(PRINTED_SWITCHES).try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "all: {}", sha256_hex(lines.join("\n").as_bytes()))
 }
 
 /// Starts all threads at once and waits for them.
@@ -163,18 +170,19 @@ fn seed(out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn unlocked_counter(out: &mut dyn Write) -> io::Result<()> {
-    (0..ROUNDS).try_for_each(|round| {
-        let counter = AtomicU64::new(0);
-        race(|_| {
-            for _ in 0..COUNTS {
-                let counted = counter.load(Ordering::Relaxed);
-                // Whatever another thread counts in between is lost.
-                thread::yield_now();
-                counter.store(counted + 1, Ordering::Relaxed);
+    let (counter, turns, losses) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+    race(|_| {
+        while turns.fetch_add(1, Ordering::Relaxed) < TURNS || losses.load(Ordering::Relaxed) < SWITCHES {
+            let counted = counter.load(Ordering::Relaxed);
+            (0..SPINS).for_each(|_| std::hint::spin_loop());
+            // Whatever another thread counted in between is lost.
+            if counter.swap(counted + 1, Ordering::Relaxed) != counted {
+                losses.fetch_add(1, Ordering::Relaxed);
             }
-        });
-        writeln!(out, "counter {round}: {}", counter.into_inner())
-    })
+        }
+    });
+    writeln!(out, "counted to {}", counter.into_inner())?;
+    writeln!(out, "in {} turns", turns.into_inner())
 }
 
 fn clock_spin(out: &mut dyn Write) -> io::Result<()> {

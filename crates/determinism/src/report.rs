@@ -95,7 +95,6 @@ pub(crate) fn not_compared() -> Vec<String> {
         "files, sockets and anything else written outside standard output and standard error",
         "the order between standard output and standard error, which two pipes don't have",
         "how long anything took",
-        "output of processes that closed the subject's output or left its process group",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::support::{companion, expect, shell};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A shell script that holds a pipe open in itself and in a child, and never ends.
-fn endless(pipe: &Path) -> String {
-    format!("exec 9>'{}'; echo started; echo started >&9; sleep 1000 & wait", pipe.display())
+fn endless(pipe: &Path, child: &str) -> String {
+    format!("exec 9>'{}'; {child} & echo started; echo started >&9; wait", pipe.display())
 }
 
 /// A named pipe, and word of its first line and of the moment when nobody holds it open any more.
@@ -36,32 +36,55 @@ fn pipe(directory: &Path) -> (std::path::PathBuf, Receiver<&'static str>) {
     (path, receiver)
 }
 
-#[test]
-fn a_subject_and_its_children_die_at_the_deadline() {
-    let directory = tempfile::tempdir().unwrap();
-    let (path, word) = pipe(directory.path());
-    let mut plan = shell(&endless(&path));
-    plan.deadline = Duration::from_millis(500);
-    expect(&plan, Level::NoResult);
-    assert_eq!(word.recv_timeout(PATIENCE), Ok("started"));
-    assert_eq!(word.recv_timeout(PATIENCE), Ok("gone"));
+/// Word of the moment when nobody holds a check's standard error open any more: guard and load inherit it.
+fn end_of(mut errors: ChildStderr) -> Receiver<&'static str> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        errors.read_to_end(&mut Vec::new()).unwrap();
+        sender.send("gone").unwrap();
+    });
+    receiver
 }
 
 #[test]
-fn a_subject_and_its_children_die_with_a_check_that_is_interrupted_or_killed() {
+fn a_subject_and_its_children_die_at_the_deadline_in_their_group_or_out_of_it() {
+    for child in ["sleep 1000", "env -i sleep 1000", "setsid sleep 1000"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, word) = pipe(directory.path());
+        let mut plan = shell(&endless(&path, child));
+        plan.deadline = Duration::from_millis(500);
+        expect(&plan, Level::NoResult);
+        assert_eq!(word.recv_timeout(PATIENCE), Ok("started"));
+        assert_eq!(word.recv_timeout(PATIENCE), Ok("gone"), "{child}");
+    }
+}
+
+#[test]
+fn subject_load_and_guard_die_with_a_check_that_is_interrupted_or_killed() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let directory = tempfile::tempdir().unwrap();
         let (path, word) = pipe(directory.path());
         let mut check = Command::new(companion())
-            .args(["--condition", "loaded", "--hogs", "1", "--", "sh", "-c", &endless(&path)])
+            .args([
+                "--condition",
+                "loaded",
+                "--hogs",
+                "1",
+                "--",
+                "sh",
+                "-c",
+                &endless(&path, "setsid sleep 1000"),
+            ])
             .current_dir(directory.path())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let helpers = end_of(check.stderr.take().unwrap());
         assert_eq!(word.recv_timeout(PATIENCE), Ok("started"));
         kill_process(Pid::from_child(&check), signal).unwrap();
         check.wait().unwrap();
-        assert_eq!(word.recv_timeout(PATIENCE), Ok("gone"), "after {signal:?}");
+        assert_eq!(word.recv_timeout(PATIENCE), Ok("gone"), "the subject after {signal:?}");
+        assert_eq!(helpers.recv_timeout(PATIENCE), Ok("gone"), "guard and load after {signal:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_determinism::{Decision, Level, Plan, Reason, Record, RunError, run};
+use tidegate_determinism::{Condition, Decision, Level, Plan, Reason, Record, RunError, run};
 
 use crate::support::{companion_with, expect, plan, script, shell};
 
@@ -21,6 +21,14 @@ fn no_result(plan: &Plan, reason: Reason, detail: &str) -> Record {
 fn zero_records_are_never_equal() {
     no_result(&plan(&["true"]), Reason::NoRecords, "wrote nothing");
     no_result(&shell("exit 3"), Reason::NoRecords, "wrote nothing");
+
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("mark");
+    let mut silent_when_loaded = shell(&format!("[ -e '{0}' ] || echo idle", mark.display()));
+    silent_when_loaded.conditions = vec![Condition::Idle, Condition::Loaded];
+    silent_when_loaded.hogs = 1;
+    silent_when_loaded.companion = companion_with(&directory, "hog", &format!("touch '{}'", mark.display()));
+    no_result(&silent_when_loaded, Reason::NoRecords, "in the condition loaded wrote nothing");
 }
 
 #[test]
