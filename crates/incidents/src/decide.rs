@@ -8,6 +8,7 @@ use crate::{
     Actor, HistoryEntry, Incident, IncidentError, IncidentKind, IncidentState, MAX_EVIDENCE, MAX_TITLE_BYTES,
     Outbox, Report, Severity, Step, WhoIsNext, key, outbox_key,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_core::{IncidentId, NextAction, Now};
 use tidegate_store::{Decision, Txn, View};
@@ -47,7 +48,7 @@ pub enum Outcome {
 pub struct Reported {
     /// The incident that now stands for it.
     pub id: IncidentId,
-    /// What became of the report.
+    /// What became of the report. A reopening whose commit was uncertain may be told as [`Outcome::Counted`].
     pub outcome: Outcome,
     /// How often the incident was reported.
     pub count: u64,
@@ -199,7 +200,7 @@ fn opened(report: &Report, id: &IncidentId, now: &Now) -> Incident {
         first_seen: now.wall,
         last_seen: now.wall,
         who_is_next: report.who_is_next,
-        next_prompt: report.next_prompt.clone().unwrap_or_else(|| next_action.prompt()),
+        next_prompt: prompt(report, &next_action),
         next_action,
         evidence: report.evidence.clone(),
         flapping: false,
@@ -226,24 +227,34 @@ fn again(
         let outcome = if before.id == *fresh { Outcome::Opened } else { Outcome::Counted };
         return Decision::reply(reported(&before, outcome));
     }
-    let mut incident = opened(report, &before.id, now);
-    incident.count = before.count + 1;
-    incident.first_seen = before.first_seen;
-    incident.evidence = merged(before.evidence.clone(), &incident.evidence);
-    incident.recent_reports = before.recent_reports.clone();
+    let next_action = report.action_for(&before.id);
+    let mut incident = Incident {
+        title: report.title.clone(),
+        scope: report.scope.clone(),
+        operation: report.operation.clone(),
+        session: report.session.clone(),
+        count: before.count + 1,
+        last_seen: now.wall,
+        who_is_next: report.who_is_next,
+        next_prompt: prompt(report, &next_action),
+        next_action,
+        quiet_at: None,
+        ..before
+    };
+    merge_evidence(&mut incident.evidence, &report.evidence);
     push_bounded(&mut incident.recent_reports, fresh.clone(), MAX_RECENT_REPORTS);
-    incident.history = before.history.clone();
-    incident.history_dropped = before.history_dropped;
-    incident.flapping = before.flapping;
-    incident.recent_reopenings = before.recent_reopenings.clone();
-    incident.extra = before.extra.clone();
-    if before.is_open() {
-        incident.state = before.state;
-        incident.severity = before.severity.max(report.severity);
+    if incident.is_open() {
+        incident.severity = incident.severity.max(report.severity);
         return Decision::write(written(view, &incident, None, now), reported(&incident, Outcome::Counted));
     }
+    incident.state = IncidentState::Open;
+    incident.severity = report.severity;
     let step = reopen(&mut incident, now);
     Decision::write(written(view, &incident, Some(step), now), reported(&incident, Outcome::Reopened))
+}
+
+fn prompt(report: &Report, next_action: &NextAction) -> String {
+    report.next_prompt.clone().unwrap_or_else(|| next_action.prompt())
 }
 
 /// Opens a resolved incident again, and says so when that happens too often.
@@ -276,8 +287,11 @@ fn make_room(view: &View) -> Result<Option<Txn>, IncidentError> {
         return Ok(Some(Txn::new()));
     }
     let incidents = view.read_under::<Incident>(PREFIX)?;
-    let oldest =
-        incidents.iter().map(|(_, i)| i).filter(|i| !i.is_open()).min_by_key(|i| (i.last_seen, &i.id));
+    let oldest = incidents
+        .iter()
+        .map(|(_, i)| i)
+        .filter(|i| !i.is_open())
+        .min_by_key(|i| (i.history.last().map(|h| h.at), &i.id));
     Ok(oldest.map(|i| {
         Txn::new()
             .delete(view, &key(&i.id))
@@ -299,16 +313,13 @@ fn overflow(report: &Report) -> Report {
     .evidence("last_title", report.title.clone())
 }
 
-fn merged(
-    mut older: std::collections::BTreeMap<String, String>,
-    newer: &std::collections::BTreeMap<String, String>,
-) -> std::collections::BTreeMap<String, String> {
+/// The newest report's word where several name one thing; what doesn't fit any more is left out.
+fn merge_evidence(known: &mut BTreeMap<String, String>, newer: &BTreeMap<String, String>) {
     for (name, value) in newer {
-        if older.len() < MAX_EVIDENCE || older.contains_key(name) {
-            older.insert(name.clone(), value.clone());
+        if known.len() < MAX_EVIDENCE || known.contains_key(name) {
+            known.insert(name.clone(), value.clone());
         }
     }
-    older
 }
 
 fn remember(incident: &mut Incident, step: Step, by: &Actor, note: &str, now: &Now) {

@@ -14,7 +14,9 @@ fn a_report_without_measure_is_cut_to_measure() {
     let mut report = Report::new(IncidentKind::StartFailed, long.clone(), Severity::Info, long.clone());
     report.next_prompt = Some(long.clone());
     for n in 0..2 * MAX_EVIDENCE {
-        report.evidence.insert(format!("{n}{long}"), long.clone());
+        report
+            .evidence
+            .insert(format!("{n}{}", "n".repeat(MAX_EVIDENCE_NAME_BYTES)), "é\n".repeat(MAX_EVIDENCE_BYTES));
     }
     let first = wait(world.incidents.report(&report)).unwrap();
     assert_eq!(

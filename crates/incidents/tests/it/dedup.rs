@@ -2,7 +2,6 @@
 
 use crate::fixture::{World, crashed, id, wait};
 use std::sync::{Arc, Barrier};
-use tidegate_core::Entropy;
 use tidegate_host::OsEntropy;
 use tidegate_incidents::{IncidentKind, Incidents, Outcome, decide_report, fresh_id};
 use tidegate_scenario::ManualClock;
@@ -79,9 +78,4 @@ fn kind_and_dedup_key_tell_incidents_apart() {
         let reported = wait(world.incidents.report(&report)).unwrap();
         assert_eq!(reported.outcome, Outcome::Opened, "{report:?}");
     }
-}
-
-#[test]
-fn two_sources_of_ids_never_meet() {
-    assert_ne!(OsEntropy.id("inc"), OsEntropy.id("inc"));
 }
