@@ -137,9 +137,10 @@ fn hold(state: &Path, class: WorkClass) {
     say(&format!("released {}", acquired.fence));
 }
 
-/// Past the harness, which captures what is printed.
+/// Tells the test that started this copy.
+#[allow(clippy::print_stdout, reason = "the copy's standard output is the test's pipe")]
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    println!("{line}");
 }
 
 const ROUNDS: usize = 8;
@@ -193,7 +194,8 @@ fn a_lease_of_a_holder_killed_by_signal_9_is_taken_at_once_and_on_the_record() {
 fn a_pid_that_belongs_to_another_process_by_now_is_never_mistaken_for_the_holder() {
     let state = tempfile::tempdir().unwrap();
     let leases = leases(state.path());
-    let mut holder = Copy::start("hold read-only", tempfile::tempdir().unwrap().path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut holder = Copy::start("hold read-only", elsewhere.path());
     holder.says("held ");
     let (other, me) = (identity_of(holder.child.id(), "n").unwrap(), own_identity("n").unwrap());
     let earlier = |p: &ProcessIdentity| ProcessIdentity { start_ticks: p.start_ticks - 1, ..p.clone() };
@@ -227,7 +229,8 @@ fn a_pid_that_belongs_to_another_process_by_now_is_never_mistaken_for_the_holder
 fn a_renewer_stops_with_its_owner_and_the_lease_is_free() {
     let state = tempfile::tempdir().unwrap();
     let leases = leases(state.path());
-    let mut owner = Copy::start("hold read-only", tempfile::tempdir().unwrap().path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut owner = Copy::start("hold read-only", elsewhere.path());
     owner.says("held ");
     let process = identity_of(owner.child.id(), "owner").unwrap();
     let acquired = block_on(leases.acquire(request("s1", process, WorkClass::Mutating))).unwrap();
