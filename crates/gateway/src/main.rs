@@ -1,2 +1,23 @@
-//! The `tidegate` binary.
-fn main() {}
+//! `tidegate`: the daemon, the shim and the command line, one binary.
+//!
+//! The daemon (`serve`) owns the servers and the state directory. A shim (`connect`) is what a client starts; it outlives
+//! the daemon and holds what was never forwarded. Every other command asks the daemon, or reads the state directory.
+
+mod api;
+mod cli;
+mod config;
+mod daemon;
+mod exit;
+mod process;
+mod shim;
+mod wire;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = process::launch_main() {
+        return code;
+    }
+    exit::code(cli::run(cli::Cli::parse()))
+}

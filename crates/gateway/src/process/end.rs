@@ -77,6 +77,13 @@ pub(crate) enum StopError {
     Blind(#[source] io::Error),
 }
 
+impl StopError {
+    /// The stop itself was cut short, so that there is no proof.
+    pub(crate) fn cut_short(error: &dyn fmt::Display) -> Self {
+        Self::Blind(io::Error::other(error.to_string()))
+    }
+}
+
 impl From<HostError> for StopError {
     fn from(error: HostError) -> Self {
         Self::Blind(io::Error::other(error))

@@ -25,10 +25,10 @@ mod stdin;
 mod tests;
 mod tree;
 
-pub(crate) use end::{StopError, StopReport, StopStep, TreeState, await_old_tree, end_old_tree, prove_dead};
+pub(crate) use end::{StopError, StopReport, TreeState, await_old_tree, end_old_tree};
 pub(crate) use launch::launch_main;
-pub(crate) use lines::{Line, Lines, MAX_LINE_BYTES};
-pub(crate) use resolve::{ResolveError, resolve};
+pub(crate) use lines::{Line, Lines};
+pub(crate) use resolve::resolve;
 pub(crate) use server::{Exit, Server, ServerHandle};
-pub(crate) use spawn::{LaunchSpec, NONCE_VAR, SpawnError, Spawned, Spawner};
-pub(crate) use stdin::{ServerStdin, WriteError};
+pub(crate) use spawn::{LaunchSpec, Spawner};
+

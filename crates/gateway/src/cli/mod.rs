@@ -1,0 +1,257 @@
+//! The command line: one definition, from which help and parsing come. What each command does is in its own file.
+
+mod client;
+mod print;
+mod request;
+mod serve;
+mod state;
+mod token;
+
+use crate::exit::{CliError, CliResult};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use tidegate_core::{ComponentName, Fence, IncidentId, OperationId, SessionName, WorkClass};
+
+pub(crate) use client::connect;
+pub(crate) use state::resume_offline;
+
+/// An MCP gateway that restarts the servers many agent sessions share, with nothing lost.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The configuration (else $TIDEGATE_CONFIG, else ./tidegate.toml)
+    #[arg(long, global = true, value_name = "FILE", env = crate::config::CONFIG_VAR)]
+    pub(crate) config: Option<PathBuf>,
+    /// A file with the token to act with (else $TIDEGATE_TOKEN; without either you are `local`)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon in the foreground
+    Serve {
+        #[arg(long, hide = true)]
+        takeover: bool,
+        #[arg(long, hide = true, value_name = "FILE")]
+        mcp_config: Option<PathBuf>,
+    },
+    /// Be a stdio MCP server for a client's configuration
+    Connect(ConnectArgs),
+    /// Show components, sessions, leases, operations and incidents
+    Status,
+    /// Ask for, approve and follow restarts
+    #[command(subcommand)]
+    Restart(RestartCommand),
+    /// Show a session's facts and its next action (works without a daemon)
+    Resume {
+        /// The session's name
+        #[arg(long, value_name = "NAME")]
+        session: SessionName,
+    },
+    /// List, show and end sessions
+    Sessions {
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+    },
+    /// Session tokens, for HTTP clients
+    #[command(subcommand, hide = true)]
+    Session(SessionCommand),
+    /// Look at leases and act on them
+    #[command(subcommand)]
+    Leases(LeasesCommand),
+    /// Look at checkpoints
+    #[command(subcommand)]
+    Checkpoints(CheckpointsCommand),
+    /// Look at incidents, acknowledge and resolve them
+    #[command(subcommand)]
+    Incidents(IncidentsCommand),
+    /// Check, adopt or compact the state directory
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Make a token and its hash for an [[operator]] or [[principal]]
+    Token,
+    /// Read the configuration again
+    #[command(hide = true)]
+    Reload,
+    /// Turn an mcpServers file into a configuration
+    #[command(hide = true)]
+    Import { file: PathBuf },
+    /// Check configuration, state and runtimes
+    #[command(hide = true)]
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// The component to connect to
+    #[arg(required_unless_present = "control", conflicts_with = "control")]
+    pub(crate) component: Option<ComponentName>,
+    /// Serve the governance tools instead of a component
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// The session's name; the same name is the same session again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<SessionName>,
+    /// Take the name over from a client that still lives
+    #[arg(long, requires = "session")]
+    pub(crate) steal: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RestartCommand {
+    /// Ask for a restart
+    Request {
+        /// The components to restart together
+        #[arg(required = true)]
+        components: Vec<ComponentName>,
+        /// Why
+        #[arg(long)]
+        reason: String,
+        /// The operation's id, to ask again without asking twice
+        #[arg(long, value_name = "ID")]
+        operation: Option<OperationId>,
+        /// Skip approvals (operators only)
+        #[arg(long)]
+        break_glass: bool,
+        #[arg(long, hide = true)]
+        abandon_unsafe: bool,
+        #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Approve a request by somebody else
+    Approve { id: OperationId },
+    /// Deny a request
+    Deny { id: OperationId },
+    /// Take a request back, or stop an operation before its server is stopped
+    Cancel { id: OperationId },
+    /// All operations
+    List,
+    /// One operation
+    Show { id: OperationId },
+    /// Wait for the end of an operation; exits 0 only on Completed
+    Wait { id: OperationId },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// All sessions
+    List,
+    /// One session
+    Show { name: SessionName },
+    /// End a session for good (operators, or its own principal)
+    End { name: SessionName },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Mint a session token
+    Token { name: SessionName },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeasesCommand {
+    /// All leases
+    List,
+    /// One lease
+    Show { key: String },
+    /// Acquire a lease for a live session
+    Acquire {
+        key: String,
+        /// The session that is to hold it
+        #[arg(long, value_name = "NAME")]
+        session: SessionName,
+        /// read-only, idempotent or mutating
+        #[arg(long, default_value = "mutating")]
+        class: WorkClass,
+        /// How long it holds without a renewal, in seconds
+        #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+        ttl: u64,
+    },
+    /// Renew a lease
+    Renew {
+        key: String,
+        #[arg(long, value_name = "NAME")]
+        session: SessionName,
+        #[arg(long)]
+        fence: Fence,
+    },
+    /// Release a lease
+    Release {
+        key: String,
+        #[arg(long, value_name = "NAME")]
+        session: SessionName,
+        #[arg(long)]
+        fence: Fence,
+    },
+    /// Give an orphaned lease to a session (operators only; recorded)
+    Adopt {
+        key: String,
+        #[arg(long, value_name = "NAME")]
+        session: SessionName,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointsCommand {
+    /// All checkpoints
+    List,
+    /// One session's checkpoint
+    Show { session: SessionName },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IncidentsCommand {
+    /// All incidents, open ones first
+    List,
+    /// One incident, with its evidence and what to do
+    Show { id: IncidentId },
+    /// Acknowledge: somebody is looking at it
+    Ack { id: IncidentId },
+    /// Resolve (operators only)
+    Resolve { id: IncidentId },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Check the journal and say what it holds
+    Check,
+    /// Accept a restored or copied state directory: raises the epoch, so that no old fence is valid
+    Adopt,
+    /// Rewrite the journal with live records only
+    Compact,
+}
+
+/// Runs a command.
+pub(crate) fn run(cli: Cli) -> CliResult {
+    match &cli.command {
+        Command::Serve { takeover: true, .. } => Err(later("serve --takeover")),
+        Command::Serve { mcp_config: Some(_), .. } => Err(later("serve --mcp-config")),
+        Command::Serve { .. } => serve::run(&cli.global),
+        Command::Connect(args) => crate::shim::run(&cli.global, args),
+        Command::Resume { session } => state::resume(&cli.global, session),
+        Command::Store(command) => state::store(&cli.global, command),
+        Command::Token => token::run(&cli.global),
+        Command::Session(_) => Err(later("session token")),
+        Command::Reload => Err(later("reload")),
+        Command::Import { .. } => Err(later("import")),
+        Command::Doctor => Err(later("doctor")),
+        command => request::run(&cli.global, command),
+    }
+}
+
+fn later(what: &str) -> CliError {
+    CliError::cannot(format!("`{what}` is not available yet"))
+}

@@ -1,0 +1,110 @@
+//! The commands that look at the state directory itself: they work without a daemon.
+
+use super::print::{cell, document};
+use super::{Global, StoreCommand};
+use crate::api::DOCUMENT_VERSION;
+use crate::config::Config;
+use crate::daemon::credentials::Credentials;
+use crate::daemon::documents;
+use crate::exit::{CliError, CliResult, Outcome};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tidegate_core::{Clock as _, SessionName};
+use tidegate_governor::Caller;
+use tidegate_host::SystemClock;
+use tidegate_store::{FileStore, OpenOptions};
+
+/// `tidegate resume`.
+pub(super) fn resume(global: &Global, session: &SessionName) -> CliResult {
+    let config = global.load()?;
+    let caller = Credentials::new(&config).caller(global.token()?.as_deref()).map_err(CliError::cannot)?;
+    let answer = read_resume(&config, &caller, session)?;
+    document(global, &answer, render_resume);
+    Ok(Outcome::Done)
+}
+
+/// A session's facts and next action from the state directory alone, for a caller without a credential.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn resume_offline(config: &Config, session: &SessionName) -> Result<Value, String> {
+    read_resume(config, &Caller::local(), session).map_err(|e| e.to_string())
+}
+
+fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Result<Value, CliError> {
+    let (store, _) =
+        FileStore::open(&config.state_dir, OpenOptions::new().read_only(true)).map_err(CliError::cannot)?;
+    let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+    let sessions = std::thread::scope(|scope| {
+        // A runtime of its own thread: the caller may be inside another one.
+        scope.spawn(|| runtime.block_on(tidegate_checkpoints::list(&store))).join()
+    });
+    let sessions =
+        sessions.map_err(|_| CliError::cannot("reading the sessions failed"))?.map_err(CliError::cannot)?;
+    let found = documents::find_session(&sessions, caller, session).map_err(CliError::from)?;
+    Ok(documents::resume(found))
+}
+
+/// A resume document for people: the next action first.
+pub(super) fn render_resume(doc: &Value) -> String {
+    let mut text = format!("{}: {}\n", cell(&doc["session"]), cell(&doc["next_action"]["prompt"]));
+    for pending in doc["facts"]["pending"].as_array().into_iter().flatten().skip(1) {
+        let _ = writeln!(text, "then: {}", cell(&pending["prompt"]));
+    }
+    let facts = &doc["facts"];
+    for (name, list) in [("generations", &facts["generations"]), ("leases", &facts["leases"])] {
+        if list.as_object().is_some_and(|o| !o.is_empty()) || list.as_array().is_some_and(|a| !a.is_empty()) {
+            let _ = writeln!(text, "{name}: {list}");
+        }
+    }
+    for note in facts["notes"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "note ({}): {}", cell(&note["at"]), cell(&note["text"]));
+    }
+    for call in facts["calls"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            text,
+            "call: {} on {} ({}), {}",
+            cell(&call["tool"]),
+            cell(&call["component"]),
+            cell(&call["class"]),
+            cell(&call["state"])
+        );
+    }
+    text
+}
+
+/// `tidegate store`.
+pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
+    let config = global.load()?;
+    let dir = &config.state_dir;
+    match command {
+        StoreCommand::Check => {
+            let report = tidegate_store::check(dir).map_err(CliError::no)?;
+            let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
+            document(global, &answer, |doc| fields(&doc["store"]));
+        }
+        StoreCommand::Adopt => {
+            // Nobody may be writing while the epoch changes.
+            let _alone = crate::daemon::hold(dir).map_err(CliError::no)?;
+            let clock = SystemClock::new().map_err(CliError::cannot)?;
+            let seconds = u64::try_from(clock.now().wall.0 / 1_000).unwrap_or(0);
+            let adopted = tidegate_store::adopt(dir, seconds).map_err(CliError::cannot)?;
+            let answer = json!({ "version": DOCUMENT_VERSION, "adopted": adopted });
+            document(global, &answer, |doc| fields(&doc["adopted"]));
+        }
+        StoreCommand::Compact => {
+            let (store, _) = FileStore::open(dir, OpenOptions::new()).map_err(CliError::cannot)?;
+            let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+            runtime.block_on(store.compact()).map_err(CliError::cannot)?;
+            let report = tidegate_store::check(dir).map_err(CliError::cannot)?;
+            let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
+            document(global, &answer, |doc| fields(&doc["store"]));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn fields(object: &Value) -> String {
+    let fields = object.as_object().into_iter().flatten();
+    fields.map(|(name, value)| format!("{name:<16} {}\n", cell(value))).collect()
+}

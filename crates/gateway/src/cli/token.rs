@@ -1,0 +1,20 @@
+//! `tidegate token`: a fresh token and the hash that goes into the configuration. Nothing is stored.
+
+use super::{Global, print};
+use crate::api::DOCUMENT_VERSION;
+use crate::exit::{CliResult, Outcome};
+use serde_json::json;
+use tidegate_core::Entropy as _;
+use tidegate_host::OsEntropy;
+
+pub(super) fn run(global: &Global) -> CliResult {
+    let token = format!("tg_{:032x}{:032x}", OsEntropy.bits(), OsEntropy.bits());
+    let hash = crate::daemon::credentials::token_hash(&token);
+    let document = json!({ "version": DOCUMENT_VERSION, "token": token, "token_sha256": hash });
+    print::document(global, &document, |_| {
+        format!(
+            "token         {token}\ntoken_sha256  {hash}\n\nKeep the token; put the hash into [[operator]] or [[principal]]."
+        )
+    });
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,91 @@
+//! Every way to get a configuration wrong, and what is said to it.
+
+use super::*;
+
+const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+fn base() -> String {
+    "[state]\nstore = \"file:./state\"\n".to_owned()
+}
+
+#[track_caller]
+fn refuses(rest: &str, line: usize, expected: &str) {
+    let text = base() + rest;
+    let error = parse(Path::new("/etc/t/tidegate.toml"), &text).expect_err(rest).to_string();
+    assert!(error.starts_with(&format!("/etc/t/tidegate.toml:{line}: ")), "{error}");
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn unknown_keys_name_key_line_and_nearest_known_key() {
+    refuses("[policy]\naprovals = 2\n", 4, "unknown key `aprovals` in [policy]; did you mean `approvals`?");
+    refuses("[[component]]\nname = \"a\"\ncomand = [\"x\"]\n", 5, "did you mean `command`?");
+    refuses("[statee]\n", 3, "did you mean `state`?");
+    refuses("[[operator]]\nzzz = 1\n", 4, "known keys: name, token_sha256");
+}
+
+#[test]
+fn keys_of_later_work_are_refused_by_name() {
+    refuses("[http]\nlisten = \"127.0.0.1:1\"\n", 3, "`http` in the configuration is not available yet");
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.leases]\n\"w\" = \"f\"\n",
+        6,
+        "not available yet",
+    );
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\nsharing = \"per-session\"\n",
+        6,
+        "not available yet",
+    );
+}
+
+#[test]
+fn values_that_cannot_be_meant_are_refused_with_what_to_write() {
+    refuses("[policy]\napprovals = 0\n", 4, "the least is 1");
+    refuses("[policy]\nhold = \"61s\"\n", 4, "longer than 59 s");
+    refuses("[policy]\nhold = \"soon\"\n", 4, "not a duration");
+    refuses("[policy]\napprovers = [\"opertor\"]\n", 4, "did you mean \"operator\"?");
+    refuses("[[operator]]\nname = \"ops\"\ntoken_sha256 = \"abc\"\n", 5, "64 hexadecimal digits");
+    refuses(&format!("[[operator]]\nname = \"local\"\ntoken_sha256 = \"{HASH}\"\n"), 4, "Tidegate's own");
+    refuses("[[component]]\nname = \"a\"\ncommand = []\n", 5, "starts with a program");
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[[component]]\nname = \"a\"\ncommand = [\"y\"]\n",
+        7,
+        "there twice",
+    );
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.tools]\nw = { class = \"mutating\", replay = true }\n",
+        7,
+        "never sent again",
+    );
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.tools]\nw = \"writing\"\n",
+        7,
+        "read-only, idempotent or mutating",
+    );
+    refuses("[policy\n", 3, "");
+}
+
+#[test]
+fn a_whole_configuration_reads_as_written_with_paths_beside_the_file() {
+    let text = base()
+        + &format!(
+            "[policy]\nhold = \"30s\"\napprovers = [\"operator\", \"reviewer\"]\n\
+             [[operator]]\nname = \"ops\"\ntoken_sha256 = \"{}\"\n[[principal]]\nname = \"reviewer\"\ntoken_sha256 = \"{HASH}\"\n\
+             [[component]]\nname = \"files\"\ncommand = [\"srv\", \"/x\"]\nstate = \"external\"\ntrust_annotations = true\n\
+             [component.tools]\n\"read_*\" = \"read-only\"\nput = {{ class = \"idempotent\", replay = true }}\n",
+            HASH.to_uppercase()
+        );
+    let config = parse(Path::new("/etc/t/tidegate.toml"), &text).unwrap();
+    assert_eq!(config.state_dir, Path::new("/etc/t/./state"));
+    assert_eq!(config.policy.hold, Duration::from_secs(30));
+    assert_eq!(config.policy.drain_deadline, Duration::from_secs(60));
+    assert_eq!(config.operators[0].token_sha256, HASH);
+    let files = config.component(&"files".parse().unwrap()).unwrap();
+    assert_eq!(files.state, ServerState::External);
+    assert!(files.tools.contains(&ToolRule {
+        pattern: "put".into(),
+        class: WorkClass::Idempotent,
+        replay: true
+    }));
+}

@@ -1,0 +1,88 @@
+//! A component as the rest of the daemon sees it: a mailbox. What happens to a message is the actor's.
+
+use super::outbox::Outbox;
+use crate::process::Server;
+use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};
+use tidegate_drain::Gate;
+use tidegate_governor::Verified;
+use tidegate_relay::{CallFact, Marked, ServerFacts, StreamFacts, StreamId};
+use tokio::sync::{mpsc, oneshot};
+
+/// Messages that wait for the actor. Connections wait for room one by one, so that none crowds out the others.
+const MAILBOX: usize = 256;
+
+/// What the actor is told.
+pub(super) enum Msg {
+    /// A connection has been attached to a session.
+    Opened { stream: StreamId, session: SessionId, outbox: Outbox, resumed: Option<Resumed> },
+    /// A connection said something.
+    Line { stream: StreamId, line: Vec<u8> },
+    /// A connection said too much at once.
+    TooLong { stream: StreamId, bytes: usize },
+    /// A connection is gone.
+    Gone { stream: StreamId },
+    /// The session has been ended: tell the shim not to come back.
+    End { stream: StreamId, message: String },
+    /// A new generation has been verified.
+    Ready { server: Box<Server>, facts: Box<ServerFacts>, verified: oneshot::Sender<Verified> },
+    /// End the server, if there is one; the answer is the proof.
+    Stop { proof: oneshot::Sender<Proof> },
+    /// Every restart of its own is over or has not begun; `Resume` allows them again.
+    Hands { off: bool, done: oneshot::Sender<()> },
+    /// There is no server and won't be one by itself.
+    Unavailable { incident: Option<IncidentId>, message: String },
+    /// The gate was closed for this operation.
+    Closed { operation: Option<OperationId> },
+    /// The gate was opened.
+    Reopened,
+    /// Send this line to every connection past its handshake.
+    Tell { line: Vec<u8> },
+    /// What is in flight.
+    Look { seen: oneshot::Sender<Seen> },
+}
+
+/// That nothing of a server lives any more, or why that can't be said.
+pub(super) type Proof = Result<(), String>;
+
+/// A stream that an earlier daemon served.
+pub(super) struct Resumed {
+    pub(super) facts: StreamFacts,
+    pub(super) marked: Vec<Marked>,
+}
+
+/// What an actor shows of itself.
+pub(super) struct Seen {
+    pub(super) pid: Option<u32>,
+    pub(super) generation: Generation,
+    pub(super) held: usize,
+    pub(super) last_stderr: String,
+    pub(super) calls: Vec<CallFact>,
+    pub(super) sessions: Vec<SessionId>,
+}
+
+/// The mailbox of one component. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) name: ComponentName,
+    pub(super) gate: Gate,
+    mailbox: mpsc::Sender<Msg>,
+}
+
+impl Handle {
+    pub(super) fn new(gate: Gate) -> (Self, mpsc::Receiver<Msg>) {
+        let (mailbox, inbox) = mpsc::channel(MAILBOX);
+        (Self { name: gate.component().clone(), gate, mailbox }, inbox)
+    }
+
+    /// Tells the actor. One that has ended, with the daemon, hears nothing.
+    pub(super) async fn tell(&self, msg: Msg) {
+        let _ = self.mailbox.send(msg).await;
+    }
+
+    /// Tells the actor and waits for its answer; `None` when it has ended with the daemon.
+    pub(super) async fn ask<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Option<T> {
+        let (sender, answer) = oneshot::channel();
+        self.tell(msg(sender)).await;
+        answer.await.ok()
+    }
+}

@@ -1,0 +1,289 @@
+//! One connection from its hello to its end: who it is, which session it belongs to, and where its lines go.
+
+use super::Daemon;
+use super::component::{Handle, Msg, Resumed};
+use super::context::{grumble, say};
+use super::outbox::Outbox;
+use super::sessions::Connection;
+use crate::api::{Failure, Reply, Request};
+use crate::config::nearest;
+use crate::wire::{
+    Attach, Hello, Line, MAX_LINE_BYTES, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line, read_line,
+};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tidegate_checkpoints::{CheckpointError, Wanted};
+use tidegate_core::{ComponentName, Entropy as _, SessionId};
+use tidegate_governor::Caller;
+use tidegate_host::OsEntropy;
+use tidegate_leases::Owner;
+use tidegate_relay::{Marked, StreamFacts, StreamId};
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+
+/// How long a connection may take to say what it is.
+const HELLO_PATIENCE: Duration = Duration::from_secs(10);
+/// Numbers streams within this daemon.
+static LAST_STREAM: AtomicU64 = AtomicU64::new(0);
+
+type Reader = BufReader<OwnedReadHalf>;
+
+/// Serves one connection to its end. What goes wrong with it is its own.
+pub(super) async fn serve(daemon: Arc<Daemon>, socket: UnixStream) {
+    // A connection that breaks is over; everything durable about it has been said by then.
+    let _ = Box::pin(hello(&daemon, socket)).await;
+}
+
+async fn hello(daemon: &Arc<Daemon>, socket: UnixStream) -> io::Result<()> {
+    let (reader, mut writer) = socket.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    let read = tokio::time::timeout(HELLO_PATIENCE, read_line(&mut reader, &mut line, MAX_LINE_BYTES)).await;
+    if !matches!(read, Ok(Ok(Line::Whole))) {
+        return Ok(());
+    }
+    let hello: Hello = match serde_json::from_slice(&line) {
+        Ok(Hello { wire, .. }) if wire != WIRE_VERSION => {
+            let message = format!(
+                "this daemon speaks version {WIRE_VERSION} of the socket's protocol and was spoken to in version {wire}: use the \
+                 same `tidegate` on both sides"
+            );
+            return refuse(&mut writer, message, false).await;
+        }
+        Ok(hello) => hello,
+        Err(error) => return refuse(&mut writer, format!("that is not a hello: {error}"), false).await,
+    };
+    let caller = match daemon.credentials.caller(hello.token.as_deref()) {
+        Ok(caller) => caller,
+        Err(message) => return refuse(&mut writer, message, false).await,
+    };
+    match hello.role {
+        Role::Command => {
+            welcome(&mut writer, None, None).await?;
+            requests(daemon, &caller, None, reader, writer).await
+        }
+        Role::Control(attach) => control(daemon, &caller, attach, reader, writer).await,
+        Role::Stream { component, attach, resume } => {
+            stream(daemon, &caller, component, attach, resume, reader, writer).await
+        }
+    }
+}
+
+async fn refuse(writer: &mut OwnedWriteHalf, message: String, retry: bool) -> io::Result<()> {
+    let mut line = json_line(&Welcome::Refused { message, retry });
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+async fn welcome(
+    writer: &mut OwnedWriteHalf,
+    session: Option<SessionId>,
+    notice: Option<String>,
+) -> io::Result<()> {
+    let mut line = json_line(&Welcome::Open { session, notice });
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+/// A connection that has become part of a session.
+struct Attached {
+    id: String,
+    session: SessionId,
+    notice: Option<String>,
+    closing: Arc<Notify>,
+}
+
+/// Makes a connection part of its session: durable before the client hears of it.
+async fn attach(
+    daemon: &Daemon,
+    caller: &Caller,
+    attach: Attach,
+    component: Option<(Handle, StreamId)>,
+) -> Result<Attached, (String, bool)> {
+    let id = OsEntropy.id("stream");
+    let name = component.as_ref().map(|(handle, _)| handle.name.clone());
+    let generated = attach.session.is_none();
+    let wanted = Wanted {
+        caller: caller.name().clone(),
+        operator: caller.is_operator(),
+        owner: caller.name().clone(),
+        name: attach.session,
+        client: attach.client.clone(),
+        steal: attach.steal,
+    };
+    let request = tidegate_checkpoints::Attach { wanted, stream: id.clone(), component: name };
+    let attached = daemon.ctx.checkpoints.attach(&request).await.map_err(|error| {
+        let retry = matches!(error, CheckpointError::Store(_));
+        (error.to_string(), retry)
+    })?;
+    let closing = Arc::new(Notify::new());
+    let session = attached.session;
+    daemon.registry.cut(&attached.cut, "the session was taken over by another client").await;
+    let connection = Connection {
+        session: session.clone(),
+        client: attach.client.clone(),
+        component,
+        closing: closing.clone(),
+    };
+    daemon.registry.opened(&id, connection);
+    let owner = Owner { session: session.clone(), process: attach.client };
+    grumble("a session's leases could not be adopted", daemon.ctx.leases.reattach(&owner).await);
+    let notice = attached.resolution.notice().or_else(|| {
+        generated.then(|| {
+            format!("this is the session {}; `--session {0}` makes it yours again later", session.name)
+        })
+    });
+    Ok(Attached { id, session, notice, closing })
+}
+
+async fn detach(daemon: &Daemon, attached: &Attached) {
+    daemon.registry.closed(&attached.id);
+    let detached = daemon.ctx.checkpoints.detach(&attached.session, Some(&attached.id)).await;
+    grumble("a session's end could not be recorded", detached);
+}
+
+async fn control(
+    daemon: &Arc<Daemon>,
+    caller: &Caller,
+    wanted: Attach,
+    reader: Reader,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let attached = match attach(daemon, caller, wanted, None).await {
+        Ok(attached) => attached,
+        Err((message, retry)) => return refuse(&mut writer, message, retry).await,
+    };
+    let served = async {
+        welcome(&mut writer, Some(attached.session.clone()), attached.notice.clone()).await?;
+        requests(daemon, caller, Some(&attached.session), reader, writer).await
+    };
+    let served = tokio::select! {
+        served = served => served,
+        () = attached.closing.notified() => Ok(()),
+    };
+    detach(daemon, &attached).await;
+    served
+}
+
+/// Answers requests of the API, one after the other.
+async fn requests(
+    daemon: &Arc<Daemon>,
+    caller: &Caller,
+    session: Option<&SessionId>,
+    mut reader: Reader,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        match read_line(&mut reader, &mut line, MAX_LINE_BYTES).await? {
+            Line::Whole => {}
+            Line::TooLong(_) | Line::End => return Ok(()),
+        }
+        let answer = match serde_json::from_slice::<Request>(&line) {
+            Ok(Request::RestartWait { id }) => super::operations::wait(daemon, &id, &mut writer).await?,
+            Ok(request) => super::handlers::handle(daemon, caller, session, request).await,
+            Err(error) => Err(Failure::cannot(format!(
+                "the daemon does not know this request ({error}); is it of another version?"
+            ))),
+        };
+        let reply = match answer {
+            Ok(document) => Reply::Done(document),
+            Err(failure) => Reply::Failed(failure),
+        };
+        let mut line = json_line(&reply);
+        line.push(b'\n');
+        writer.write_all(&line).await?;
+    }
+}
+
+async fn stream(
+    daemon: &Arc<Daemon>,
+    caller: &Caller,
+    component: ComponentName,
+    wanted: Attach,
+    resume: Option<Resume>,
+    mut reader: Reader,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let Some(handle) = daemon.plant.component(&component).cloned() else {
+        let names = || daemon.plant.components().map(|h| h.name.as_str());
+        let hint = match nearest(component.as_str(), names()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        return refuse(&mut writer, format!("the daemon has no component {component}; {hint}"), false).await;
+    };
+    let stream = StreamId(LAST_STREAM.fetch_add(1, Ordering::Relaxed) + 1);
+    let attached = match attach(daemon, caller, wanted, Some((handle.clone(), stream))).await {
+        Ok(attached) => attached,
+        Err((message, retry)) => return refuse(&mut writer, message, retry).await,
+    };
+    let session = attached.session.clone();
+    let served = async {
+        welcome(&mut writer, Some(session.clone()), attached.notice.clone()).await?;
+        let resumed = match resume {
+            Some(resume) => Some(resumed(daemon, &session, &component, resume).await),
+            None => None,
+        };
+        let outbox = Outbox::new(writer);
+        handle.tell(Msg::Opened { stream, session: session.clone(), outbox: outbox.clone(), resumed }).await;
+        lines(daemon, &handle, stream, &session, &outbox, &mut reader).await
+    };
+    let served = tokio::select! {
+        served = served => served,
+        () = attached.closing.notified() => Ok(()),
+    };
+    handle.tell(Msg::Gone { stream }).await;
+    detach(daemon, &attached).await;
+    served
+}
+
+/// Passes a stream's lines on. A client that doesn't read its answers isn't read either.
+async fn lines(
+    daemon: &Daemon,
+    handle: &Handle,
+    stream: StreamId,
+    session: &SessionId,
+    outbox: &Outbox,
+    reader: &mut Reader,
+) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        outbox.drained().await;
+        match read_line(reader, &mut line, MAX_LINE_BYTES).await? {
+            Line::Whole if line.first() == Some(&MESSAGE) => {
+                line.remove(0);
+                handle.tell(Msg::Line { stream, line: std::mem::take(&mut line) }).await;
+                daemon.active(session);
+            }
+            Line::Whole => say("a shim sent a line without a tag; is it of another version?"),
+            Line::TooLong(bytes) => handle.tell(Msg::TooLong { stream, bytes }).await,
+            Line::End => return Ok(()),
+        }
+    }
+}
+
+/// What a shim knows of a stream that an earlier daemon served, and what the checkpoint says of it.
+async fn resumed(daemon: &Daemon, session: &SessionId, component: &ComponentName, resume: Resume) -> Resumed {
+    let checkpoint = daemon.ctx.checkpoints.get(session).await.ok().flatten();
+    let facts = checkpoint.map_or_else(StreamFacts::default, |c| StreamFacts {
+        subscriptions: c
+            .subscriptions
+            .iter()
+            .filter(|s| s.component == *component)
+            .map(|s| s.uri.clone())
+            .collect(),
+        log_level: c.log_level.get(component).cloned(),
+    });
+    let marked = resume.forwarded.into_iter().map(|reported| Marked {
+        line: reported.line.get().as_bytes().to_vec(),
+        class: reported.mark.class,
+        tool: reported.mark.tool,
+        age: Duration::from_millis(reported.age_ms),
+    });
+    Resumed { facts, marked: marked.collect() }
+}

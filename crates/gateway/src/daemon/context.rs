@@ -1,0 +1,116 @@
+//! What every room of the daemon works with: the store's shells, the clocks, and the hands that start processes.
+
+use super::start::Launcher;
+use crate::process::Spawner;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_checkpoints::{Actions, CallFact, CallState, Checkpoints, Draft};
+use tidegate_core::{BoxFuture, Clock, ComponentName, IncidentId, NextAction, Now, SessionId, Timer};
+use tidegate_governor::Components;
+use tidegate_host::{OsEntropy, SystemClock};
+use tidegate_incidents::{IncidentKind, Incidents, Report, Severity, WhoIsNext};
+use tidegate_leases::Leases;
+use tidegate_relay::LostCall;
+use tidegate_store::FileStore;
+
+/// Shared by all actors and connections.
+pub(super) struct Context {
+    pub(super) store: Arc<FileStore>,
+    pub(super) clock: SystemClock,
+    pub(super) components: Components,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) incidents: Incidents,
+    pub(super) leases: Leases,
+    pub(super) spawner: Spawner,
+    pub(super) launcher: Launcher,
+    /// How long a successor waits for the tree of a daemon that died.
+    pub(super) drain_deadline: Duration,
+}
+
+impl Context {
+    pub(super) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    pub(super) fn nonce(&self) -> String {
+        use tidegate_core::Entropy as _;
+        OsEntropy.id("gen")
+    }
+
+    /// Reports an incident; when even that fails, it is said on stderr, so that it is said somewhere.
+    pub(super) async fn report(&self, report: &Report) -> Option<IncidentId> {
+        match self.incidents.report(report).await {
+            Ok(reported) => Some(reported.id),
+            Err(error) => {
+                say(&format!("an incident could not be recorded ({error}): {}", report.title));
+                None
+            }
+        }
+    }
+
+    /// Changes the pending actions of sessions.
+    pub(super) async fn act(&self, sessions: impl IntoIterator<Item = SessionId>, actions: &Actions) {
+        let changes = sessions.into_iter().map(|session| (session, actions.clone())).collect();
+        if let Err(error) = self.checkpoints.change_actions(&changes).await {
+            say(&format!("sessions could not be told what to do: {error}"));
+        }
+    }
+
+    /// Records that the outcome of a call will never be known: durable before its session is answered.
+    pub(super) async fn lost(&self, call: &LostCall) {
+        let mut report = Report::new(
+            IncidentKind::OutcomeUnknown,
+            format!("{}/{}", call.component, call.session),
+            Severity::Warning,
+            format!("the outcome of {} on {} is unknown", call.tool, call.component),
+        )
+        .evidence("tool", &*call.tool)
+        .evidence("class", call.class.to_string())
+        .evidence("generation", call.generation.to_string());
+        report.scope = Some(call.component.clone());
+        report.session = Some(call.session.clone());
+        report.who_is_next = WhoIsNext::Session;
+        report.next_action =
+            NextAction::VerifyThenRetry { component: call.component.clone(), tool: call.tool.to_string() };
+        self.report(&report).await;
+        let mut draft = Draft::new(call.session.clone());
+        draft.calls.push(CallFact {
+            id: format!("{}-{}", call.generation, call.call),
+            component: call.component.clone(),
+            tool: call.tool.to_string(),
+            class: call.class,
+            state: CallState::Unknown,
+        });
+        if let Err(error) = self.checkpoints.checkpoint(&[draft]).await {
+            say(&format!("a call of unknown outcome could not be recorded for {}: {error}", call.session));
+        }
+    }
+}
+
+/// What the daemon says to whoever watches it.
+#[allow(clippy::print_stderr)] // the daemon's log
+pub(super) fn say(message: &str) {
+    eprintln!("tidegate: {message}");
+}
+
+/// Says what failed and goes on: for what is tried again, or told elsewhere.
+pub(super) fn grumble<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
+    result.map_err(|error| say(&format!("{what}: {error}"))).ok()
+}
+
+/// Tokio's timer, on the boot-time clock.
+#[derive(Clone)]
+pub(super) struct TokioTimer(pub(super) SystemClock);
+
+impl Timer for TokioTimer {
+    fn sleep_until(&self, boot_ms: u64) -> BoxFuture<'static, ()> {
+        let left = boot_ms.saturating_sub(self.0.now().boot_ms);
+        Box::pin(tokio::time::sleep(Duration::from_millis(left)))
+    }
+}
+
+/// The dedup key of what a component does by itself.
+pub(super) fn of_component(component: &ComponentName) -> String {
+    component.to_string()
+}

@@ -1,0 +1,107 @@
+//! The public JSON documents, made from records. Field names here are a contract: none is ever renamed.
+
+use super::component::Seen;
+use crate::api::{DOCUMENT_VERSION, Failure};
+use serde_json::{Value, json};
+use tidegate_checkpoints::{Checkpoint, Resume, next_action};
+use tidegate_core::{Now, SessionName};
+use tidegate_governor::{Caller, Component, ComponentState};
+use tidegate_incidents::Incident;
+use tidegate_leases::Lease;
+
+/// Finds a session by its name: the caller's own, or, for an operator, anybody's whose name is clear.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(crate) fn find_session<'a>(
+    sessions: &'a [Checkpoint],
+    caller: &Caller,
+    name: &SessionName,
+) -> Result<&'a Checkpoint, Failure> {
+    let named = || sessions.iter().filter(|c| c.session.name == *name);
+    if let Some(own) = named().find(|c| c.session.principal == *caller.name()) {
+        return Ok(own);
+    }
+    let mut others = named().filter(|_| caller.is_operator());
+    match (others.next(), others.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => {
+            Err(Failure::no(format!("several principals have a session {name}; act as one of them")))
+        }
+        (None, _) => Err(Failure::no(format!(
+            "there is no session {name} of {}; `tidegate sessions` lists those that there are",
+            caller.name()
+        ))),
+    }
+}
+
+/// `resume`, `sessions show` and `checkpoints show`.
+pub(crate) fn resume(checkpoint: &Checkpoint) -> Value {
+    let mut document = Resume::of(checkpoint.clone()).to_json();
+    document["version"] = DOCUMENT_VERSION.into();
+    document["session"] = json!(checkpoint.session.name);
+    document["principal"] = json!(checkpoint.session.principal);
+    document
+}
+
+/// One session of a list.
+pub(super) fn session(checkpoint: &Checkpoint, streams: usize, attached: bool) -> Value {
+    json!({
+        "name": checkpoint.session.name,
+        "principal": checkpoint.session.principal,
+        "streams": streams,
+        "attached": attached,
+        "next_action": next_action(checkpoint).to_json(),
+        "updated_at": checkpoint.updated_at,
+        "ended": checkpoint.ended.as_ref().map(|ended| ended.at),
+    })
+}
+
+/// One checkpoint of a list.
+pub(super) fn checkpoint(checkpoint: &Checkpoint) -> Value {
+    json!({
+        "session": checkpoint.session.name,
+        "principal": checkpoint.session.principal,
+        "checkpoint": checkpoint.version,
+        "updated_at": checkpoint.updated_at,
+        "next_action": next_action(checkpoint).to_json(),
+    })
+}
+
+/// One lease.
+pub(super) fn lease(lease: &Lease, now: &Now) -> Value {
+    let mut document = lease.to_json(now);
+    document["session"] = json!(lease.owner.session.name);
+    document["principal"] = json!(lease.owner.session.principal);
+    document
+}
+
+/// `{version, lease}`.
+pub(super) fn lease_document(it: &Lease, now: &Now) -> Value {
+    json!({ "version": DOCUMENT_VERSION, "lease": lease(it, now) })
+}
+
+/// `{version, incidents}`.
+pub(super) fn incidents(incidents: &[Incident]) -> Value {
+    json!({ "version": DOCUMENT_VERSION, "incidents": incidents.iter().map(Incident::to_json).collect::<Vec<_>>() })
+}
+
+/// One component of `status`.
+pub(super) fn component(record: &Component, seen: &Seen, gate: &tidegate_drain::Gate) -> Value {
+    let state = match record.state {
+        // While a drain has the gate, that is what matters to whoever looks.
+        ComponentState::Ready if !gate.is_open() => ComponentState::Draining,
+        state => state,
+    };
+    json!({
+        "name": record.name,
+        "state": state,
+        "generation": record.generation,
+        "pid": seen.pid,
+        "in_flight": gate.in_flight(),
+        "held": seen.held,
+        "restarts": record.restarts,
+        "last_stderr": seen.last_stderr,
+        "incident": record.incident,
+    })
+}

@@ -1,0 +1,112 @@
+//! Driving operations: run when approved, settled when interrupted, expired in time, and watched by those who wait.
+
+use super::Daemon;
+use super::context::{grumble, say};
+use crate::api::{Failure, Reply};
+use crate::wire::json_line;
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::OperationId;
+use tidegate_governor::{GovernorError, Operation, Phase, holder_json, operation_document};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::OwnedWriteHalf;
+
+/// The pause before an operation that could not be driven on is tried again: the store has failed, and may be back.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+/// How often it is tried before its gates are left as they are, for the next daemon to settle.
+const MAX_RETRIES: u32 = 30;
+
+/// Drives an operation to its end, in a task of its own.
+pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
+    let daemon = daemon.clone();
+    tokio::spawn(async move {
+        let mut driven = daemon.governor.run(&id, &*daemon.plant).await;
+        for _ in 0..MAX_RETRIES {
+            match driven {
+                Ok(operation) => return say(&format!("operation {id} has ended: {}", operation.phase)),
+                Err(GovernorError::AlreadyDriven { .. }) => return,
+                Err(error) => {
+                    say(&format!("operation {id} could not be driven on and is tried again: {error}"))
+                }
+            }
+            tokio::time::sleep(RETRY_EVERY).await;
+            driven = daemon.governor.settle(&id, &*daemon.plant).await;
+        }
+        say(&format!("operation {id} is left as it is; the next daemon settles it"));
+    });
+}
+
+/// Answers when the operation has ended. Meanwhile it tells the phase when it changes, and about once a second a line
+/// per holder.
+///
+/// # Errors
+/// Those of the connection.
+pub(super) async fn wait(
+    daemon: &Daemon,
+    id: &OperationId,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<Result<Value, Failure>> {
+    let mut told: Option<Phase> = None;
+    let mut told_at_ms = 0;
+    loop {
+        let changed = daemon.governor.changed();
+        let operation = match daemon.governor.get(id).await {
+            Ok(operation) => operation,
+            Err(error) => return Ok(Err(super::handlers::governor_failure(&error))),
+        };
+        let now = daemon.ctx.now();
+        if operation.phase.is_end() && !operation.is_to_reopen() {
+            return Ok(Ok(operation_document(&operation, &now)));
+        }
+        if told != Some(operation.phase) {
+            told = Some(operation.phase);
+            progress(writer, json!({ "phase": operation.phase })).await?;
+            told_at_ms = 0;
+        }
+        if !operation.holders.is_empty() && now.since(told_at_ms) >= 900 {
+            told_at_ms = now.boot_ms;
+            for holder in &operation.holders {
+                progress(writer, json!({ "holder": holder_json(holder) })).await?;
+            }
+        }
+        // The event tells of progress; the timer only makes sure that a lost connection is noticed.
+        let _ = tokio::time::timeout(Duration::from_secs(1), changed).await;
+    }
+}
+
+async fn progress(writer: &mut OwnedWriteHalf, value: Value) -> io::Result<()> {
+    let mut line = json_line(&Reply::Progress(value));
+    line.push(b'\n');
+    writer.write_all(&line).await
+}
+
+/// Ends the operations that an earlier daemon left, before any gate opens. Those that can't be settled yet are tried
+/// again by a task of their own.
+pub(super) async fn recover(daemon: &Arc<Daemon>) {
+    match daemon.governor.recover(&*daemon.plant).await {
+        Ok(settled) => {
+            for Operation { id, phase, .. } in settled {
+                say(&format!("operation {id}, which an earlier daemon left, has ended: {phase}"));
+            }
+        }
+        Err(error) => {
+            say(&format!("not every operation of an earlier daemon could be settled: {error}"));
+            let daemon = daemon.clone();
+            tokio::spawn(async move {
+                for _ in 0..MAX_RETRIES {
+                    tokio::time::sleep(RETRY_EVERY).await;
+                    if daemon.governor.recover(&*daemon.plant).await.is_ok() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+    // What was approved and not begun when the daemon died is begun now.
+    let operations = grumble("operations can't be read", daemon.governor.list().await).unwrap_or_default();
+    for operation in operations.into_iter().filter(|o| o.phase == Phase::Approved) {
+        drive(daemon, operation.id);
+    }
+}

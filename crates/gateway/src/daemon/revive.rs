@@ -1,0 +1,140 @@
+//! A start outside of operations: the first one, the one after a crash, and the one after the daemon's own death.
+//!
+//! May be dropped at any await: what it had started by then is on record under its generation, and whoever has the
+//! component next ends it.
+
+use super::context::{Context, grumble, of_component, say};
+use super::start::{self, NotStarted};
+use crate::config::ComponentConfig;
+use crate::process::{Server, StopError, TreeState, await_old_tree, end_old_tree};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::{IncidentId, ProcessIdentity};
+use tidegate_governor::{Component, ComponentError, ComponentState};
+use tidegate_incidents::{IncidentKind, Report, Severity};
+use tidegate_relay::ServerFacts;
+
+/// A server that serves as soon as somebody installs it.
+pub(super) struct Revived {
+    pub(super) server: Box<Server>,
+    pub(super) facts: Box<ServerFacts>,
+}
+
+/// Why there is none.
+pub(super) enum NotRevived {
+    /// An operation has the component; it starts it.
+    Owned,
+    /// Something of an earlier server may live, and perhaps work: nothing is started beside it.
+    Survived { incident: Option<IncidentId>, message: String },
+    /// It did not start; another try may do better.
+    Failed { message: String, stderr: String },
+}
+
+impl NotRevived {
+    pub(super) fn broken(error: &dyn Display) -> Self {
+        Self::Failed { message: format!("the start was cut short: {error}"), stderr: String::new() }
+    }
+}
+
+impl From<ComponentError> for NotRevived {
+    fn from(error: ComponentError) -> Self {
+        match error {
+            ComponentError::Owned { .. } => Self::Owned,
+            other => Self::broken(&other),
+        }
+    }
+}
+
+/// Starts the next generation of a component after `delay`.
+pub(super) async fn revive(
+    ctx: Arc<Context>,
+    config: ComponentConfig,
+    delay: Duration,
+) -> Result<Revived, NotRevived> {
+    tokio::time::sleep(delay).await;
+    let name = &config.name;
+    let record = ctx.components.get(name).await?;
+    if let Some(process) = &record.process {
+        settle_old_tree(&ctx, &record, process).await?;
+        ctx.components.stopped(name, record.generation, ComponentState::Starting).await?;
+    }
+    let launch = ctx.launcher.identify(&config).await.map_err(|message| failed(message, String::new()))?;
+    let generation = ctx.components.begin_generation(name).await?.generation;
+    let recorder = ctx.components.recorder(name, generation);
+    let spawned = start::spawn(&ctx.spawner, &launch, &ctx.nonce(), &recorder).await;
+    let mut server = match spawned {
+        Ok(server) => server,
+        Err(NotStarted { message, stderr }) => {
+            // The launcher has ended without having become the server.
+            grumble(
+                "a start could not be recorded",
+                ctx.components.stopped(name, generation, ComponentState::Starting).await,
+            );
+            return Err(failed(format!("{name} could not be started: {message}"), stderr));
+        }
+    };
+    match start::handshake(&mut server, generation, config.start_timeout).await {
+        Ok(facts) => {
+            ctx.components.set_state(name, generation, ComponentState::Ready, None).await?;
+            Ok(Revived { server: Box::new(server), facts: Box::new(facts) })
+        }
+        Err(NotStarted { message, .. }) => {
+            let stopped = server.handle.stop(config.stop_grace).await;
+            let stderr = server.handle.final_stderr(start::STDERR_LINES).await;
+            match stopped {
+                Ok(_) => {
+                    ctx.components.stopped(name, generation, ComponentState::Starting).await?;
+                    Err(failed(format!("{name} could not be started: {message}"), stderr))
+                }
+                Err(error) => Err(survived(&ctx, &config, &error.to_string()).await),
+            }
+        }
+    }
+}
+
+fn failed(message: String, stderr: String) -> NotRevived {
+    NotRevived::Failed { message, stderr }
+}
+
+/// Waits for, or ends, what an earlier daemon's server has left. One in which an unsafe call may be running is waited for
+/// and never killed.
+async fn settle_old_tree(
+    ctx: &Context,
+    record: &Component,
+    process: &ProcessIdentity,
+) -> Result<(), NotRevived> {
+    let name = &record.name;
+    let proof = if record.unsafe_possible {
+        say(&format!("waiting for the old server of {name}, in which an unsafe call may be running"));
+        match await_old_tree(process, ctx.drain_deadline).await {
+            Ok(TreeState::Gone) => Ok(()),
+            Ok(TreeState::Running { pids }) => Err(format!(
+                "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
+            )),
+            Err(error) => Err(error.to_string()),
+        }
+    } else {
+        end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string())
+    };
+    match proof {
+        Ok(()) => Ok(()),
+        Err(message) => Err(survived_as(ctx, name, &message).await),
+    }
+}
+
+async fn survived(ctx: &Context, config: &ComponentConfig, message: &str) -> NotRevived {
+    survived_as(ctx, &config.name, message).await
+}
+
+async fn survived_as(ctx: &Context, name: &tidegate_core::ComponentName, message: &str) -> NotRevived {
+    let title = format!("{name} can't be started beside its old server: {message}");
+    let mut report =
+        Report::new(IncidentKind::TreeSurvived, of_component(name), Severity::Critical, title.as_str());
+    report.scope = Some(name.clone());
+    report.next_prompt = Some(format!(
+        "{title}. Look what those processes do, end them when it is safe, then run `tidegate restart request {name} --reason …`."
+    ));
+    let incident = ctx.report(&report).await;
+    NotRevived::Survived { incident, message: title }
+}

@@ -1,0 +1,298 @@
+//! From a configuration to a daemon that accepts, and from a signal to its end.
+
+use super::component::Msg;
+use super::context::{Context, say};
+use super::credentials::Credentials;
+use super::plant::Plant;
+use super::sessions::Registry;
+use super::start::Launcher;
+use super::{Daemon, actor, connection, hold, housekeeping, operations};
+use crate::config::{ComponentConfig, Config};
+use crate::process::Spawner;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tidegate_checkpoints::Checkpoints;
+use tidegate_core::{Clock, ComponentName, Entropy, OperationId, Probe};
+use tidegate_drain::Gate;
+use tidegate_governor::{
+    Ask, Caller, Components, Governor, GovernorError, Operation, Parts, Phase, Policy, PolicyError,
+};
+use tidegate_host::{HostError, OsEntropy, ProcProbe, SystemClock};
+use tidegate_incidents::{IncidentKind, Incidents, Report, Severity};
+use tidegate_leases::Leases;
+use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
+use tidegate_store::{FileError, FileStore, LockError, OpenOptions, Store};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Calls in flight to one component. A server with more is overwhelmed; the rest is held, within the relay's bounds.
+const GATE_CAPACITY: usize = 1_024;
+/// The socket's directory is the state directory; nobody else's processes reach it.
+const SOCKET_MODE: u32 = 0o600;
+
+/// How a daemon ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Everything was drained and stopped.
+    Drained,
+    /// An unsafe call outlived the deadline, and its server was left to itself.
+    LeftRunning {
+        /// What to do about it.
+        message: String,
+    },
+}
+
+/// A daemon that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum ServeError {
+    #[error("failed to make the state directory {path}: {source}; check the path and its permissions")]
+    StateDir { path: PathBuf, source: io::Error },
+    #[error("another daemon uses this state directory, or it can't be locked: {0}")]
+    Locked(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] FileError),
+    #[error("the policy can't be served: {0}")]
+    Policy(#[from] PolicyError),
+    #[error("failed to listen at {path}: {source}")]
+    Listen { path: PathBuf, source: io::Error },
+    #[error("failed to supervise processes: {0}")]
+    Supervise(#[source] io::Error),
+    #[error("failed to read the machine's clock or processes: {0}")]
+    Host(#[from] HostError),
+    #[error("no [[component]] is configured in {path}; add one, there is nothing to serve")]
+    NoComponent { path: PathBuf },
+}
+
+/// Serves until a signal ends it.
+pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
+    if config.components.is_empty() {
+        return Err(ServeError::NoComponent { path: config.path });
+    }
+    make_state_dir(&config.state_dir)?;
+    let _alone = hold(&config.state_dir)?;
+    let (store, opened) = FileStore::open(&config.state_dir, OpenOptions::new().create(true))?;
+    if let Some(torn) = &opened.torn {
+        say(&format!("the journal's torn tail was cut: {torn}"));
+    }
+    if let Some(why) = &opened.adopt {
+        say(&format!("nothing can be granted: {why}"));
+    }
+    let daemon = build(&config, Arc::new(store))?;
+    detach_all(&daemon).await;
+    let socket = config.socket();
+    let listener = listen(&socket)?;
+    tokio::spawn(accept(daemon.clone(), listener));
+    eprint_ready(&socket);
+    operations::recover(&daemon).await;
+    daemon.plant.hands_on().await;
+    tokio::spawn(housekeeping::run(daemon.clone()));
+    until_signal().await.map_err(ServeError::Supervise)?;
+    let ended = shut_down(&daemon, &config).await;
+    let _ = std::fs::remove_file(&socket); // the next daemon replaces it anyway
+    Ok(ended)
+}
+
+#[allow(clippy::print_stderr)] // the line that scripts wait for
+fn eprint_ready(socket: &Path) {
+    eprintln!("ready {}", socket.display());
+}
+
+fn make_state_dir(dir: &Path) -> Result<(), ServeError> {
+    let failed = |source| ServeError::StateDir { path: dir.to_owned(), source };
+    if !dir.exists() {
+        std::fs::create_dir_all(dir).map_err(failed)?;
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeError> {
+    let clock = SystemClock::new()?;
+    let probe = ProcProbe::new()?;
+    let shared: Arc<dyn Store> = store.clone();
+    let clocks: Arc<dyn Clock> = Arc::new(clock.clone());
+    let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
+    let probes: Arc<dyn Probe> = Arc::new(probe.clone());
+    let gates: Vec<Gate> =
+        config.components.iter().map(|c| Gate::new(c.name.clone(), GATE_CAPACITY)).collect();
+    let registry = Arc::new(Registry::new(gates.clone(), clock.clone()));
+    let governor = Governor::new(Parts {
+        store: shared.clone(),
+        clock: clocks.clone(),
+        entropy: entropy.clone(),
+        probe: probes.clone(),
+        sessions: registry.clone(),
+        policy: policy(config),
+    })?;
+    for warning in governor.policy().check()? {
+        say(&format!(
+            "requests by {} will be refused: they need {} approval(s), and only {} other principal(s) could give one",
+            warning.requester, warning.needed, warning.possible
+        ));
+    }
+    let leases = Leases::new(shared.clone(), clocks.clone(), entropy.clone(), probes.clone())
+        .with_sessions(registry.clone());
+    let ctx = Arc::new(Context {
+        store,
+        clock,
+        components: Components::new(shared.clone(), entropy.clone()),
+        checkpoints: Checkpoints::new(shared.clone(), clocks.clone(), entropy.clone(), probes),
+        incidents: Incidents::new(shared, clocks, entropy),
+        leases,
+        spawner: Spawner::new().map_err(ServeError::Supervise)?,
+        launcher: Launcher::default(),
+        drain_deadline: config.policy.drain_deadline,
+    });
+    let handles: Vec<_> = config
+        .components
+        .iter()
+        .zip(gates)
+        .map(|(component, gate)| {
+            actor::start(ctx.clone(), component.clone(), Relay::new(gate, relay(config, component)))
+        })
+        .collect();
+    let plant = Arc::new(Plant::new(ctx.clone(), config.clone(), handles));
+    let credentials = Credentials::new(config);
+    Ok(Arc::new(Daemon { ctx, credentials, governor, plant, registry, probe, active: Mutex::default() }))
+}
+
+fn policy(config: &Config) -> Policy {
+    let policy = &config.policy;
+    Policy {
+        approvals: policy.approvals,
+        approvers: policy.approvers.iter().map(ToString::to_string).collect(),
+        operator_approvals: policy.operator_approvals,
+        drain_deadline: policy.drain_deadline,
+        request_ttl: policy.request_ttl,
+        operators: config.operators.iter().map(|c| c.name.clone()).collect(),
+        principals: config.principals.iter().map(|c| c.name.clone()).collect(),
+    }
+}
+
+fn relay(config: &Config, component: &ComponentConfig) -> RelayConfig {
+    let rules = component
+        .tools
+        .iter()
+        .map(|rule| (rule.pattern.clone(), Classified { class: rule.class, replay: rule.replay }));
+    RelayConfig {
+        hold: config.policy.hold,
+        call_timeout: component.call_timeout,
+        classifier: Classifier::new(rules, component.trust_annotations),
+    }
+}
+
+/// No connection survives a daemon: what its predecessor recorded as connected isn't.
+async fn detach_all(daemon: &Daemon) {
+    let sessions = match daemon.ctx.checkpoints.list().await {
+        Ok(sessions) => sessions,
+        Err(error) => return say(&format!("the sessions can't be read: {error}")),
+    };
+    for checkpoint in sessions.into_iter().filter(|c| c.is_attached()) {
+        if let Err(error) = daemon.ctx.checkpoints.detach(&checkpoint.session, None).await {
+            say(&format!("the session {} can't be detached: {error}", checkpoint.session));
+        }
+    }
+}
+
+fn listen(socket: &Path) -> Result<UnixListener, ServeError> {
+    let failed = |source| ServeError::Listen { path: socket.to_owned(), source };
+    match std::fs::symlink_metadata(socket) {
+        // The daemon's lock is held, so nobody listens there any more.
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(socket).map_err(failed)?,
+        Ok(_) => {
+            return Err(failed(io::Error::other("something that is no socket is in its place; move it away")));
+        }
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(socket).map_err(failed)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
+    Ok(listener)
+}
+
+async fn accept(daemon: Arc<Daemon>, listener: UnixListener) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => drop(tokio::spawn(connection::serve(daemon.clone(), socket))),
+            Err(error) => {
+                // Out of descriptors, most likely: some connection will end.
+                say(&format!("a connection could not be accepted: {error}"));
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn until_signal() -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => say("reload is not available yet; nothing was changed"),
+        }
+    }
+}
+
+/// A signal is an operation over all components, bound by drain safety alone.
+async fn shut_down(daemon: &Arc<Daemon>, config: &Config) -> Ended {
+    daemon.plant.hands_off().await;
+    let scope: Vec<ComponentName> = config.components.iter().map(|c| c.name.clone()).collect();
+    match drained(daemon, scope.clone()).await {
+        Ok(Operation { phase: Phase::Completed, .. }) => Ended::Drained,
+        Ok(operation) => left_running(daemon, &scope, &operation).await,
+        Err(error) => {
+            say(&format!("the daemon could not be drained ({error})"));
+            Ended::LeftRunning { message: format!("the daemon ended without a drain: {error}") }
+        }
+    }
+}
+
+async fn drained(daemon: &Daemon, scope: Vec<ComponentName>) -> Result<Operation, GovernorError> {
+    // An operation that is under way has its components until it has ended, which it does in bounded time.
+    loop {
+        let changed = daemon.governor.changed();
+        let operations = daemon.governor.list().await?;
+        if !operations.iter().any(|o| o.phase.is_running() || o.is_to_reopen()) {
+            break;
+        }
+        changed.await;
+    }
+    let id: OperationId = OsEntropy.id("op").parse().map_err(|_| GovernorError::NotASignal)?;
+    let operation =
+        daemon.governor.request(&Caller::signal(), &Ask::shutdown(id, scope), &*daemon.plant).await?;
+    daemon.governor.run(&operation.id, &*daemon.plant).await
+}
+
+/// The drain was refused: what is safe to stop is stopped, what isn't is left, and said.
+async fn left_running(daemon: &Daemon, scope: &[ComponentName], operation: &Operation) -> Ended {
+    let busy: BTreeSet<&ComponentName> = operation.holders.iter().map(|h| &h.component).collect();
+    for handle in
+        scope.iter().filter(|name| !busy.contains(name)).filter_map(|name| daemon.plant.component(name))
+    {
+        if handle.gate.in_flight() == 0 {
+            handle.ask(|proof| Msg::Stop { proof }).await;
+        }
+    }
+    let names = busy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let title = format!("the daemon was told to end while unsafe calls were running in {names}");
+    let mut report = Report::new(
+        IncidentKind::UnsafeAfterSignal,
+        operation.id.as_str(),
+        Severity::Critical,
+        title.as_str(),
+    );
+    report.operation = Some(operation.id.clone());
+    report.next_prompt = Some(format!(
+        "{title}. Their servers have lost their pipes and end by themselves; find out whether the calls took effect (the holders \
+         of operation {}), then start the daemon again.",
+        operation.id
+    ));
+    let incident = daemon.ctx.report(&report).await;
+    let incident = incident.map_or_else(String::new, |id| format!("; see incident {id}"));
+    Ended::LeftRunning { message: format!("{title}; the drain's deadline has passed{incident}") }
+}

@@ -1,0 +1,96 @@
+//! The sessions that are connected now. What is durable of them is the checkpoints'; what is here dies with the daemon.
+
+use super::component::{Handle, Msg};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tidegate_core::{Clock as _, ProcessIdentity, SessionId};
+use tidegate_drain::Gate;
+use tidegate_host::SystemClock;
+use tidegate_leases::{SessionFacts, Sessions};
+use tidegate_relay::StreamId;
+use tokio::sync::Notify;
+
+/// One open connection of a session.
+pub(super) struct Connection {
+    pub(super) session: SessionId,
+    /// The client's process, where it is known.
+    pub(super) client: Option<ProcessIdentity>,
+    /// Where it leads; `None` is the control endpoint.
+    pub(super) component: Option<(Handle, StreamId)>,
+    /// Told when the connection is to be closed.
+    pub(super) closing: Arc<Notify>,
+}
+
+/// All open connections, by their durable ids.
+pub(super) struct Registry {
+    connections: Mutex<BTreeMap<String, Connection>>,
+    gates: Vec<Gate>,
+    clock: SystemClock,
+}
+
+impl Registry {
+    pub(super) fn new(gates: Vec<Gate>, clock: SystemClock) -> Self {
+        Self { connections: Mutex::default(), gates, clock }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn opened(&self, id: &str, connection: Connection) {
+        self.connections().insert(id.to_owned(), connection);
+    }
+
+    pub(super) fn closed(&self, id: &str) {
+        self.connections().remove(id);
+    }
+
+    /// Closes connections, and tells their shims not to come back.
+    pub(super) async fn cut(&self, ids: &[String], message: &str) {
+        let cut: Vec<Connection> = {
+            let mut connections = self.connections();
+            ids.iter().filter_map(|id| connections.remove(id)).collect()
+        };
+        for Connection { component, closing, .. } in cut {
+            if let Some((handle, stream)) = component {
+                handle.tell(Msg::End { stream, message: message.to_owned() }).await;
+            }
+            closing.notify_one();
+        }
+    }
+
+    /// How many connections a session has to components.
+    pub(super) fn streams(&self, session: &SessionId) -> usize {
+        self.connections().values().filter(|c| c.session == *session && c.component.is_some()).count()
+    }
+
+    /// The client of a connected session.
+    pub(super) fn client(&self, session: &SessionId) -> Option<ProcessIdentity> {
+        self.connections().values().find(|c| c.session == *session).and_then(|c| c.client.clone())
+    }
+
+    /// Whether a session waits at a closed gate, or would.
+    fn is_held_up(&self, session: &SessionId) -> bool {
+        let leads_to = |c: &Connection| c.component.as_ref().map(|(handle, _)| handle.gate.is_open());
+        self.connections().values().filter(|c| c.session == *session).filter_map(leads_to).any(|open| !open)
+    }
+
+    /// Whether a session has any connection.
+    pub(super) fn is_attached(&self, session: &SessionId) -> bool {
+        self.connections().values().any(|c| c.session == *session)
+    }
+}
+
+impl Sessions for Registry {
+    fn facts(&self, session: &SessionId) -> SessionFacts {
+        let now = self.clock.now();
+        let unsettled = |gate: &Gate| gate.holders(&now).iter().any(|h| h.session == *session && h.detached);
+        SessionFacts {
+            attached: self.is_attached(session),
+            process: self.client(session),
+            unsettled_calls: self.gates.iter().any(unsettled),
+            held_up: self.is_held_up(session),
+        }
+    }
+}

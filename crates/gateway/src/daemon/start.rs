@@ -1,0 +1,234 @@
+//! A generation's start: what is launched, the process, and the handshake that verifies it. Never calls a tool.
+
+use crate::config::ComponentConfig;
+use crate::process::{LaunchSpec, Line, Server, Spawner, resolve};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidegate_core::Generation;
+use tidegate_governor::{LaunchIdentity, RecordIdentity};
+use tidegate_relay::{
+    HandshakeError, InitializeResult, Kind, List, ListCache, Message, Pages, RawId, ServerFacts,
+    initialize_request, initialized_notification, request_line,
+};
+
+/// The most pages of one list. A server that has more pages than this pages in circles.
+const MAX_PAGES: usize = 1_000;
+/// Lines of stderr that go into messages and incidents.
+pub(super) const STDERR_LINES: usize = 20;
+
+/// What failed, and the end of the server's stderr.
+#[derive(Debug)]
+pub(super) struct NotStarted {
+    pub(super) message: String,
+    pub(super) stderr: String,
+}
+
+impl NotStarted {
+    fn new(message: impl std::fmt::Display) -> Self {
+        Self { message: message.to_string(), stderr: String::new() }
+    }
+}
+
+/// Finds out what components would be started as. Files are hashed once for as long as they don't change.
+#[derive(Clone, Default)]
+pub(super) struct Launcher {
+    hashes: Arc<Mutex<BTreeMap<Stamp, String>>>,
+}
+
+/// A file's content, as far as the file system tells.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl Launcher {
+    /// What the component would be started as now: its command resolved, its executable hashed.
+    ///
+    /// # Errors
+    /// What is missing, and where it was looked for.
+    pub(super) async fn identify(&self, config: &ComponentConfig) -> Result<LaunchIdentity, String> {
+        let (launcher, config) = (self.clone(), config.clone());
+        // Hashing an executable may take a while, and other components go on meanwhile.
+        let identified = tokio::task::spawn_blocking(move || launcher.look(&config)).await;
+        identified.map_err(|e| e.to_string())?
+    }
+
+    fn look(&self, config: &ComponentConfig) -> Result<LaunchIdentity, String> {
+        let spec = spec_of(config);
+        let program = config.command.first().map(String::as_str).unwrap_or_default();
+        let executable = resolve(program.as_ref(), spec.cwd.as_deref(), spec.path().as_deref())
+            .map_err(|e| format!("{}: {e}", config.name))?;
+        let hash =
+            self.hash(&executable).map_err(|e| format!("failed to read {}: {e}", executable.display()))?;
+        Ok(LaunchIdentity {
+            command: program.to_owned(),
+            args: config.command.iter().skip(1).cloned().collect(),
+            cwd: config.cwd.as_ref().map(|dir| dir.display().to_string()),
+            env: config.env.clone(),
+            executable: executable.display().to_string(),
+            executable_sha256: hash,
+        })
+    }
+
+    fn hash(&self, path: &Path) -> io::Result<String> {
+        let mut file = File::open(path)?;
+        let seen = file.metadata()?;
+        let stamp = (
+            seen.dev(),
+            seen.ino(),
+            seen.size(),
+            seen.mtime() * 1_000_000_000 + seen.mtime_nsec(),
+            seen.ctime(),
+        );
+        let known = || self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = known().get(&stamp) {
+            return Ok(hash.clone());
+        }
+        let mut sha = Sha256::new();
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => break,
+                n => sha.update(&chunk[..n]),
+            }
+        }
+        let hash = sha.finalize().iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}"); // writing to a String can't fail
+            hex
+        });
+        known().insert(stamp, hash.clone());
+        Ok(hash)
+    }
+}
+
+fn spec_of(config: &ComponentConfig) -> LaunchSpec {
+    LaunchSpec { command: config.command.clone(), cwd: config.cwd.clone(), env: config.env.clone() }
+}
+
+/// Starts the process of a generation: its identity is durable before its program runs.
+pub(super) async fn spawn(
+    spawner: &Spawner,
+    launch: &LaunchIdentity,
+    nonce: &str,
+    identity: &dyn RecordIdentity,
+) -> Result<Server, NotStarted> {
+    let spec = LaunchSpec {
+        command: std::iter::once(&launch.command).chain(&launch.args).cloned().collect(),
+        cwd: launch.cwd.as_ref().map(PathBuf::from),
+        env: launch.env.clone(),
+    };
+    let spawned = spawner.spawn(&spec, nonce).map_err(NotStarted::new)?;
+    identity.record(spawned.identity()).await.map_err(NotStarted::new)?;
+    spawned.release().await.map_err(NotStarted::new)
+}
+
+/// Shakes hands with a started server and reads its lists, all within `limit`.
+pub(super) async fn handshake(
+    server: &mut Server,
+    generation: Generation,
+    limit: Duration,
+) -> Result<ServerFacts, NotStarted> {
+    let shaken = tokio::time::timeout(limit, shake(server, generation)).await;
+    let message = match shaken {
+        Ok(Ok(facts)) => return Ok(facts),
+        Ok(Err(message)) => message,
+        Err(_) => format!("it did not finish its handshake within {} s (start_timeout)", limit.as_secs_f32()),
+    };
+    Err(NotStarted { message, stderr: server.handle.stderr_tail(STDERR_LINES) })
+}
+
+async fn shake(server: &mut Server, generation: Generation) -> Result<ServerFacts, String> {
+    let id = own_id(0);
+    write(server, &initialize_request(&id, env!("CARGO_PKG_VERSION"))).await?;
+    let initialize = loop {
+        let line = next(server).await?;
+        match InitializeResult::from_answer(&line, &id) {
+            Ok(result) => break result,
+            Err(HandshakeError::NotTheAnswer | HandshakeError::Message(_)) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    write(server, &initialized_notification()).await?;
+    let mut lists = ListCache::default();
+    let mut number = 0;
+    let capabilities: Value = serde_json::from_str::<Value>(initialize.as_json()).unwrap_or_default();
+    for list in List::ALL {
+        let needs = match list {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            _ => "resources",
+        };
+        if capabilities["capabilities"].get(needs).is_some()
+            && let Some(result) = read_list(server, list, &mut number).await?
+        {
+            lists.set(list, result);
+        }
+    }
+    Ok(ServerFacts { generation, initialize, lists })
+}
+
+/// One whole list; `None` when the server has no such method after all.
+async fn read_list(server: &mut Server, list: List, number: &mut u64) -> Result<Option<String>, String> {
+    let mut pages = Pages::new(list);
+    let mut params = "{}".to_owned();
+    for _ in 0..MAX_PAGES {
+        *number += 1;
+        let id = own_id(*number);
+        write(server, &request_line(&id, list.method(), &params)).await?;
+        let answer = loop {
+            let Ok(message) = Message::parse(next(server).await?) else { continue };
+            match message.kind() {
+                Kind::Response { id: answered, is_error } if *answered == id => {
+                    break if *is_error { None } else { message.result().map(str::to_owned) };
+                }
+                _ => {}
+            }
+        };
+        let Some(result) = answer else { return Ok(None) };
+        match pages.add(&result).map_err(|e| e.to_string())? {
+            Some(cursor) => params = format!(r#"{{"cursor":{cursor}}}"#),
+            None => return Ok(Some(pages.finish())),
+        }
+    }
+    Err(format!("its answers to {} do not end: {MAX_PAGES} pages", list.method()))
+}
+
+/// Ids of the handshake: text, so that they are none of the relay's numbers.
+fn own_id(number: u64) -> RawId {
+    // A short quoted text is always an id.
+    RawId::new(&format!("\"tidegate-{number}\"")).unwrap_or_else(|| RawId::number(number))
+}
+
+async fn write(server: &Server, line: &[u8]) -> Result<(), String> {
+    server.stdin.write_line(line).await.map_err(|e| format!("it ended during its handshake ({e})"))
+}
+
+/// The next line that isn't a question; questions are answered here, as far as a gateway can.
+async fn next(server: &mut Server) -> Result<Vec<u8>, String> {
+    loop {
+        let line = match server.stdout.next().await {
+            Ok(Some(Line::Whole(line))) => line,
+            Ok(Some(_)) => continue,
+            Ok(None) | Err(_) => {
+                let exit = tokio::time::timeout(Duration::from_secs(1), server.handle.exit()).await;
+                let how = exit.map_or_else(|_| "closed its output".to_owned(), |exit| exit.to_string());
+                return Err(format!("it ended during its handshake: {how}"));
+            }
+        };
+        let Ok(message) = Message::parse(line) else { continue };
+        let Kind::Request { id, method } = message.kind() else { return Ok(message.line().into()) };
+        let answer = if method == "ping" {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
+        } else {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"not available during the handshake"}}}}"#
+            )
+        };
+        write(server, answer.as_bytes()).await?;
+    }
+}

@@ -1,0 +1,59 @@
+//! Exit codes, and how a command ends in one. Documented in docs/exit-codes.md.
+
+use crate::api::Failure;
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// 0: done.
+    Done,
+    /// 1: the answer is no (refused, denied, failed gate).
+    No,
+}
+
+/// A command that says why it ended otherwise.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// 1: the answer is no.
+    #[error("{0}")]
+    No(String),
+    /// 2: it could not be run.
+    #[error("{0}")]
+    Cannot(String),
+}
+
+impl CliError {
+    pub(crate) fn no(why: impl std::fmt::Display) -> Self {
+        Self::No(why.to_string())
+    }
+
+    pub(crate) fn cannot(why: impl std::fmt::Display) -> Self {
+        Self::Cannot(why.to_string())
+    }
+}
+
+impl From<Failure> for CliError {
+    fn from(failure: Failure) -> Self {
+        if failure.refused { Self::No(failure.message) } else { Self::Cannot(failure.message) }
+    }
+}
+
+/// What every command returns.
+pub(crate) type CliResult = Result<Outcome, CliError>;
+
+/// The process's exit code; the reason goes to stderr.
+#[allow(clippy::print_stderr)] // the one place where a command's failure is told
+pub(crate) fn code(result: CliResult) -> ExitCode {
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::No) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("tidegate: {error}");
+            ExitCode::from(match error {
+                CliError::No(_) => 1,
+                CliError::Cannot(_) => 2,
+            })
+        }
+    }
+}

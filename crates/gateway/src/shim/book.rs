@@ -1,0 +1,223 @@
+//! What a shim knows of its client's requests: which are unanswered, and which the daemon had begun to forward.
+//!
+//! Pure. It never decides what became of a forwarded request: the daemon that comes back does.
+
+use crate::wire::{MAX_MESSAGE_BYTES, Mark, Reported, Resume};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::VecDeque;
+
+/// Unanswered requests and unsent notifications of one stream. A client with more is not waiting for answers.
+pub(super) const MAX_ENTRIES: usize = 1_024;
+/// Their bytes. A few of the largest messages.
+pub(super) const MAX_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
+
+/// The members of a message that matter here; everything else stays unread.
+#[derive(Deserialize)]
+struct Peek<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<std::borrow::Cow<'a, str>>,
+}
+
+struct Entry {
+    line: Vec<u8>,
+    /// The request id as the client wrote it; `None` for what gets no answer.
+    id: Option<String>,
+    method: String,
+    arrived_ms: u64,
+    mark: Option<Mark>,
+}
+
+/// A request that has waited too long for a daemon.
+pub(super) struct Overdue {
+    pub(super) id: String,
+    pub(super) method: String,
+    /// Set when the lost daemon had begun to forward it.
+    pub(super) mark: Option<Mark>,
+}
+
+/// The book of one stream.
+#[derive(Default)]
+pub(super) struct Book {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// The client's `initialize`, once answered.
+    initialize: Option<Box<RawValue>>,
+}
+
+/// The client has more outstanding than a shim holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full {
+    /// Who gets to know: the id of the request, where it was one.
+    pub(super) id: Option<String>,
+    pub(super) method: String,
+}
+
+impl Book {
+    /// Takes a line of the client. It is to be sent as soon as there is a daemon.
+    pub(super) fn client_line(&mut self, line: &[u8], now_ms: u64) -> Result<(), Full> {
+        let peek: Option<Peek<'_>> = serde_json::from_slice(line).ok();
+        let method = peek.as_ref().and_then(|p| p.method.as_deref()).unwrap_or_default().to_owned();
+        let id = peek.filter(|_| !method.is_empty()).and_then(|p| p.id).map(|id| id.get().to_owned());
+        if self.entries.len() >= MAX_ENTRIES || self.bytes + line.len() > MAX_BYTES {
+            return Err(Full { id, method });
+        }
+        self.bytes += line.len();
+        self.entries.push_back(Entry { line: line.to_vec(), id, method, arrived_ms: now_ms, mark: None });
+        Ok(())
+    }
+
+    /// The newest line was handed to the daemon: what gets no answer is done with.
+    pub(super) fn newest_sent(&mut self) {
+        if self.entries.back().is_some_and(|e| e.id.is_none())
+            && let Some(entry) = self.entries.pop_back()
+        {
+            self.bytes -= entry.line.len();
+        }
+    }
+
+    /// The daemon is about to forward this request.
+    pub(super) fn forwarding(&mut self, id: &str, mark: Mark) {
+        if let Some(entry) = self.entries.iter_mut().find(|e| e.id.as_deref() == Some(id)) {
+            entry.mark = Some(mark);
+        }
+    }
+
+    /// A message for the client went by: an answer settles its request.
+    pub(super) fn daemon_line(&mut self, line: &[u8]) {
+        let Ok(Peek { id: Some(id), method: None }) = serde_json::from_slice(line) else { return };
+        self.settle(id.get());
+    }
+
+    /// The request has its answer.
+    pub(super) fn settle(&mut self, id: &str) {
+        let Some(at) = self.entries.iter().position(|e| e.id.as_deref() == Some(id)) else { return };
+        let Some(entry) = self.entries.remove(at) else { return };
+        self.bytes -= entry.line.len();
+        if entry.method == "initialize" {
+            self.initialize = serde_json::from_slice(&entry.line).ok();
+        }
+    }
+
+    /// What to tell a new daemon.
+    pub(super) fn resume(&self, now_ms: u64) -> Resume {
+        let forwarded = self.entries.iter().filter_map(|e| {
+            let mark = e.mark.clone()?;
+            let line = serde_json::from_slice(&e.line).ok()?;
+            Some(Reported { line, mark, age_ms: now_ms.saturating_sub(e.arrived_ms) })
+        });
+        Resume { initialize: self.initialize.clone(), forwarded: forwarded.collect() }
+    }
+
+    /// The lines that no daemon has begun to forward, in the client's order. What gets no answer is done with.
+    pub(super) fn unsent(&mut self) -> Vec<Vec<u8>> {
+        let lines = self.entries.iter().filter(|e| e.mark.is_none()).map(|e| e.line.clone()).collect();
+        let bytes = &mut self.bytes;
+        self.entries.retain(|e| {
+            if e.id.is_none() {
+                *bytes -= e.line.len();
+            }
+            e.id.is_some()
+        });
+        lines
+    }
+
+    /// Takes out every request that arrived at or before `limit_ms`.
+    pub(super) fn overdue(&mut self, limit_ms: u64) -> Vec<Overdue> {
+        let mut late = Vec::new();
+        let bytes = &mut self.bytes;
+        self.entries.retain_mut(|e| {
+            if e.arrived_ms > limit_ms {
+                return true;
+            }
+            *bytes -= e.line.len();
+            let method = std::mem::take(&mut e.method);
+            late.extend(e.id.take().map(|id| Overdue { id, method, mark: e.mark.take() }));
+            false
+        });
+        late
+    }
+
+    /// Whether any request waits for its answer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::WorkClass;
+
+    fn mark() -> Mark {
+        Mark { tool: "append".into(), class: WorkClass::Mutating }
+    }
+
+    fn call(id: &str) -> Vec<u8> {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#).into_bytes()
+    }
+
+    #[test]
+    fn what_was_never_forwarded_is_sent_again_and_what_was_is_reported() {
+        let mut book = Book::default();
+        for id in ["1", "\"1\"", "3"] {
+            book.client_line(&call(id), 10).unwrap();
+        }
+        book.forwarding("\"1\"", mark());
+        let resume = book.resume(25);
+        assert_eq!(resume.forwarded.len(), 1);
+        assert_eq!(resume.forwarded[0].line.get().as_bytes(), call("\"1\""));
+        assert_eq!(resume.forwarded[0].age_ms, 15);
+        assert_eq!(book.unsent(), [call("1"), call("3")]);
+        assert_eq!(book.resume(25).forwarded.len(), 1);
+    }
+
+    #[test]
+    fn an_answer_settles_its_request_alone() {
+        let mut book = Book::default();
+        book.client_line(&call("1"), 0).unwrap();
+        book.client_line(&call("2"), 0).unwrap();
+        book.daemon_line(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"id":1}}"#);
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+        assert_eq!(book.unsent(), [call("1")]);
+    }
+
+    #[test]
+    fn notifications_wait_for_a_daemon_once() {
+        let mut book = Book::default();
+        let note = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        book.client_line(note, 0).unwrap();
+        assert_eq!(book.unsent(), [note.to_vec()]);
+        assert!(book.is_empty());
+        book.client_line(note, 0).unwrap();
+        book.newest_sent();
+        assert!(book.is_empty());
+    }
+
+    #[test]
+    fn the_answered_initialize_is_kept_for_a_new_daemon() {
+        let mut book = Book::default();
+        let hello = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+        book.client_line(hello, 0).unwrap();
+        assert!(book.resume(0).initialize.is_none());
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
+        assert_eq!(book.resume(0).initialize.unwrap().get().as_bytes(), hello);
+    }
+
+    #[test]
+    fn the_book_is_bounded_and_says_whose_request_did_not_fit() {
+        let mut book = Book::default();
+        for id in 0..MAX_ENTRIES {
+            book.client_line(&call(&id.to_string()), 0).unwrap();
+        }
+        assert_eq!(
+            book.client_line(&call("\"x\""), 0),
+            Err(Full { id: Some("\"x\"".into()), method: "tools/call".into() })
+        );
+        assert_eq!(book.overdue(0).len(), MAX_ENTRIES);
+        assert!(book.is_empty() && book.bytes == 0);
+    }
+}

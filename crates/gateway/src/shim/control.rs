@@ -1,0 +1,216 @@
+//! The governance tools as an MCP server on stdio, in the name of one session. Asks the daemon; restarts nothing.
+
+use super::dial::{Dialer, Link, hopeless};
+use super::tools::{TOOLS, Tool};
+use crate::api::{Failure, Reply, Request};
+use crate::config::Config;
+use crate::wire::{Line, MAX_LINE_BYTES, MAX_MESSAGE_BYTES, Role, Welcome, json_line, read_line};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::io;
+use std::time::Duration;
+use tidegate_relay::{PROTOCOL_VERSION, PROTOCOL_VERSIONS};
+use tokio::io::{AsyncWriteExt as _, BufReader};
+
+/// How long one attempt to answer a call may wait for a daemon: below the SDKs' 60 s.
+const GRACE: Duration = Duration::from_secs(45);
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+}
+
+struct Control<'a> {
+    dialer: Dialer,
+    config: &'a Config,
+    link: Option<Link>,
+}
+
+/// Serves the client until it has closed its input or its output is gone.
+pub(super) async fn run(dialer: Dialer, config: &Config) {
+    let mut control = Control { dialer, config, link: None };
+    let mut stdin = BufReader::new(tokio::io::stdin());
+    let mut stdout = tokio::io::stdout();
+    let mut line = Vec::new();
+    loop {
+        let answer = match read_line(&mut stdin, &mut line, MAX_MESSAGE_BYTES).await {
+            Ok(Line::Whole) => control.message(&line).await,
+            Ok(Line::TooLong(bytes)) => Some(error(
+                "null",
+                -32600,
+                &format!("a message has at most {MAX_MESSAGE_BYTES} bytes, this one has {bytes}"),
+            )),
+            Ok(Line::End) | Err(_) => return,
+        };
+        if let Some(mut answer) = answer {
+            answer.push('\n');
+            if stdout.write_all(answer.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn result(id: &str, result: &Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+fn error(id: &str, code: i64, message: &str) -> String {
+    let error = json!({ "code": code, "message": message });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+}
+
+/// A tool result: the document, as structured content and as the text that older clients show.
+fn tool_result(document: &Value) -> Value {
+    json!({ "content": [{ "type": "text", "text": document.to_string() }], "structuredContent": document, "isError": false })
+}
+
+fn tool_failure(failure: &Failure) -> Value {
+    let mut result = json!({ "content": [{ "type": "text", "text": failure.message }], "isError": true });
+    if let Some(refusal) = &failure.refusal {
+        result["_meta"] = json!({ "tidegate/refusal": refusal });
+    }
+    result
+}
+
+fn initialize(params: &Value) -> Value {
+    let asked = params["protocolVersion"].as_str().filter(|v| PROTOCOL_VERSIONS.contains(v));
+    json!({
+        "protocolVersion": asked.unwrap_or(PROTOCOL_VERSION),
+        "capabilities": { "tools": {} },
+        "serverInfo": { "name": "tidegate-control", "title": "Tidegate", "version": env!("CARGO_PKG_VERSION") },
+        "instructions": "After an interruption call session_resume: it says in one sentence what to do next. To have a server \
+                         restarted call restart_request; somebody else has to approve it.",
+    })
+}
+
+impl Control<'_> {
+    async fn message(&mut self, line: &[u8]) -> Option<String> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        let message: Message<'_> = match serde_json::from_slice(line) {
+            Ok(message) => message,
+            Err(e) => return Some(error("null", -32700, &format!("not a JSON-RPC message: {e}"))),
+        };
+        let method = message.method?; // an answer: this server asks nothing
+        let id = message.id?.get(); // a notification: none matters here
+        if !id.starts_with(['"', '-']) && !id.starts_with(|c: char| c.is_ascii_digit()) {
+            return Some(error("null", -32600, "a request id is a string or a number"));
+        }
+        Some(match method.as_str() {
+            "initialize" => {
+                // The session exists as soon as its client does. Without a daemon it will with the first call.
+                let _ = self.linked(Duration::ZERO).await;
+                result(id, &initialize(&message.params))
+            }
+            "ping" => result(id, &json!({})),
+            "tools/list" => {
+                result(id, &json!({ "tools": TOOLS.iter().map(Tool::listed).collect::<Vec<_>>() }))
+            }
+            "tools/call" => self.call(id, &message.params).await,
+            other => error(id, -32601, &format!("there is no method {other} here")),
+        })
+    }
+
+    async fn call(&mut self, id: &str, params: &Value) -> String {
+        let name = params["name"].as_str().unwrap_or_default();
+        let Some(tool) = Tool::named(name) else {
+            return error(id, -32602, &format!("there is no tool {name:?} here"));
+        };
+        let answer = match tool.request(params["arguments"].clone()) {
+            Ok(request) => self.ask(&request).await,
+            Err(message) => Err(Failure::no(format!("{name}: {message}"))),
+        };
+        match answer {
+            Ok(document) => result(id, &tool_result(&document)),
+            Err(failure) => result(id, &tool_failure(&failure)),
+        }
+    }
+
+    /// Asks the daemon, waiting for one where there is none. What only reads state is answered without one.
+    async fn ask(&mut self, request: &Request) -> Result<Value, Failure> {
+        let offline = matches!(request, Request::Resume { session: Some(_) });
+        let link = match self.linked(if offline { Duration::ZERO } else { GRACE }).await {
+            Ok(link) => link,
+            Err(failure) => match request {
+                Request::Resume { session: Some(session) } => {
+                    return crate::cli::resume_offline(self.config, session).map_err(Failure::cannot);
+                }
+                _ => return Err(failure),
+            },
+        };
+        match exchange(link, request).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.link = None;
+                Err(Failure::cannot(
+                    "the daemon ended before it answered; what was asked may or may not have been done: look with `status`, then ask again",
+                ))
+            }
+        }
+    }
+
+    /// The connection, made where there is none; at most `grace` is waited for a daemon.
+    async fn linked(&mut self, grace: Duration) -> Result<&mut Link, Failure> {
+        if let Some(link) = &mut self.link
+            && closed(link)
+        {
+            self.link = None;
+        }
+        let until = tokio::time::Instant::now() + grace;
+        while self.link.is_none() {
+            match self.dialer.dial(self.dialer.hello(Role::Control)).await {
+                Ok(link) => match &link.welcome {
+                    Welcome::Open { .. } => {
+                        self.dialer.welcomed(&link.welcome);
+                        self.link = Some(link);
+                    }
+                    Welcome::Refused { message, retry: false } => return Err(Failure::cannot(message)),
+                    Welcome::Refused { .. } => self.dialer.failed(),
+                },
+                Err(error) => {
+                    self.dialer.failed();
+                    if hopeless(&error) || tokio::time::Instant::now() >= until {
+                        return Err(Failure::cannot(format!(
+                            "no daemon answers at {} ({error}); an operator starts one with `tidegate serve`",
+                            self.dialer.socket.display()
+                        )));
+                    }
+                }
+            }
+        }
+        self.link.as_mut().ok_or_else(|| Failure::cannot("no connection"))
+    }
+}
+
+/// Whether the daemon has closed an idle connection.
+fn closed(link: &Link) -> bool {
+    match link.reader.get_ref().try_read(&mut [0u8; 1]) {
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        Ok(_) => true, // the end, or a line that nobody asked for
+    }
+}
+
+async fn exchange(link: &mut Link, request: &Request) -> io::Result<Result<Value, Failure>> {
+    let mut line = json_line(request);
+    line.push(b'\n');
+    link.writer.write_all(&line).await?;
+    loop {
+        match read_line(&mut link.reader, &mut line, MAX_LINE_BYTES).await? {
+            Line::Whole => {}
+            Line::TooLong(_) | Line::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        match serde_json::from_slice(&line).map_err(io::Error::other)? {
+            Reply::Progress(_) => {}
+            Reply::Done(document) => return Ok(Ok(document)),
+            Reply::Failed(failure) => return Ok(Err(failure)),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `tidegate connect`: the stdio server that a client starts. It outlives the daemon: it holds what was never forwarded,
+//! redials, and presents the same session again. It never ends while its client's input is open.
+
+mod book;
+mod control;
+mod dial;
+mod stream;
+mod tools;
+
+use crate::cli::{ConnectArgs, Global};
+use crate::config::{Config, nearest};
+use crate::exit::{CliError, CliResult, Outcome};
+use crate::wire::Attach;
+use tidegate_core::{ComponentName, Entropy as _, ProcessIdentity};
+use tidegate_host::{OsEntropy, parent_identity};
+
+/// Runs the shim until its client is gone.
+pub(crate) fn run(global: &Global, args: &ConnectArgs) -> CliResult {
+    let config = global.load()?;
+    let token = global.token()?;
+    let attach = Attach { session: args.session.clone(), steal: args.steal, client: client(), again: false };
+    if let Some(component) = &args.component {
+        known(&config, component)?;
+    }
+    let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+    let dialer = dial::Dialer::new(&config, token, attach);
+    runtime.block_on(async {
+        match &args.component {
+            Some(component) => stream::run(dialer, component, config.policy.hold).await,
+            None => control::run(dialer, &config).await,
+        }
+    });
+    // The task that reads standard input may be inside read(2), which nothing can interrupt.
+    runtime.shutdown_background();
+    Ok(Outcome::Done)
+}
+
+/// The client: whoever started this process. Evidence for the daemon, so it's fine not to have it.
+fn client() -> Option<ProcessIdentity> {
+    parent_identity(&OsEntropy.id("client")).ok()
+}
+
+fn known(config: &Config, component: &ComponentName) -> Result<(), CliError> {
+    if config.component(component).is_some() {
+        return Ok(());
+    }
+    let names = || config.components.iter().map(|c| c.name.as_str());
+    let hint = match nearest(component.as_str(), names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(CliError::cannot(format!("{} has no component `{component}`; {hint}", config.path.display())))
+}
