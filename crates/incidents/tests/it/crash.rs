@@ -2,9 +2,11 @@
 
 use crate::fixture::{World, actor, crashed, wait};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use tidegate_core::Entropy;
 use tidegate_incidents::{Incidents, list};
-use tidegate_store::{Fault, Txn};
+use tidegate_store::{Fault, SeededFaults, Txn};
 
 /// Reports, acknowledgement, resolution, reopening; each one commit.
 const STEPS: usize = 5;
@@ -69,4 +71,35 @@ fn the_incident_its_key_and_its_outbox_entry_are_one_commit() {
         commits,
         [["incident-key/component_crashed/files", "incident-outbox/inc-1", "incident/inc-1"]]
     );
+}
+
+#[test]
+fn whatever_the_store_refuses_or_leaves_open_every_acknowledged_report_counts_once() {
+    for seed in 0..50 {
+        let world = World::new();
+        world.store.set_faults(SeededFaults::transient(Lehmer::new(seed), 400));
+        let acknowledged =
+            (0..40).filter(|_| wait(world.incidents.report(&crashed("files"))).is_ok()).count();
+        world.store.clear_faults();
+        let counts: Vec<u64> = wait(list(&world.store)).unwrap().iter().map(|i| i.count).collect();
+        assert!(acknowledged > 0, "seed {seed}");
+        assert_eq!(counts, [acknowledged as u64], "seed {seed}");
+    }
+}
+
+/// A small generator with a fixed stream.
+struct Lehmer(AtomicU64);
+
+impl Lehmer {
+    fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(2 * seed + 1))
+    }
+}
+
+impl Entropy for Lehmer {
+    fn bits(&self) -> u128 {
+        let step = |state: u64| Some(state.wrapping_mul(0xda94_2042_e4dd_58b5));
+        let state = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap();
+        u128::from(state >> 32)
+    }
 }
