@@ -70,6 +70,9 @@ pub fn acquire_scope() -> Scope {
 
 /// Grants the lease, or says who has it and why it is kept.
 ///
+/// The session is the owner and its process only evidence, so a session always gets its own lease, an orphaned one too,
+/// under a new fence that ends whatever another of its processes may still hold.
+///
 /// # Errors
 /// [`LeaseError::Held`] and the errors of a request that can't be granted to anybody.
 pub fn decide_acquire(

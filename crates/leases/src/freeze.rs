@@ -44,6 +44,11 @@ impl Vigil {
         self.freeze
     }
 
+    /// Notes that there was no manager until now, and for how long there may have been none.
+    pub fn begin_after(&mut self, gap: Duration, now: &Now) {
+        *self = Self { last: Some(*now), freeze: Some(Freeze { gap, ended_ms: now.boot_ms }) };
+    }
+
     /// As [`Vigil::observe`], for occasions that aren't regular: before the first regular one nothing is known.
     pub fn glance(&mut self, now: &Now) -> Option<Freeze> {
         self.last.and_then(|_| self.observe(now))

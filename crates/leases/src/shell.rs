@@ -83,6 +83,12 @@ impl Leases {
         self
     }
 
+    /// Owes every holder a whole ttl from now: for a manager that starts over leases of a former one, with which nobody
+    /// could renew meanwhile. `gap` is how long there was none; [`MAX_TTL`](crate::MAX_TTL) where that isn't known.
+    pub fn begin_after(&self, gap: Duration) {
+        self.vigil().begin_after(gap, &self.clock.now());
+    }
+
     /// Gets a lease, or says who has it and why it is kept.
     ///
     /// # Cancel safety

@@ -24,6 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SHARED: u32 = 0o1002;
 
 /// Guards one resource by the fences of those who want to change it.
+///
+/// The highest fence is in a file beside the resource, twice, each copy with a checksum and in a page of its own. It is
+/// written and synced one copy after the other, so that a crash at any instant leaves the old mark or the new one, and it
+/// is changed only under the file's lock. What it can't see is a resource that was restored together with its mark: then
+/// fences of before the restore pass until a newer one has been here.
 #[derive(Debug, Clone)]
 pub struct FenceGuard {
     path: PathBuf,

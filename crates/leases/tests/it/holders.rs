@@ -295,6 +295,40 @@ fn a_manager_that_was_frozen_longer_than_a_ttl_gives_every_holder_a_whole_one_ag
 }
 
 #[test]
+fn a_manager_that_starts_over_the_leases_of_a_former_one_gives_every_holder_a_whole_ttl_again() {
+    let world = World::new();
+    let (s1, s2) = (world.client("s1"), world.client("s2"));
+    let first = world.acquire(&s1, WorkClass::Idempotent).unwrap();
+    world.wait(300);
+    let successor = manager(&world.store, &world.clock, &world.people);
+    successor.begin_after(MAX_TTL);
+    assert_eq!(block_on(successor.sweep()).unwrap().0.total(), 0);
+    let request = || world.request(&s2, WorkClass::Idempotent);
+    assert_held(block_on(successor.acquire(request())), Kept::Unexpired);
+    world.renew(&s1, first.fence).unwrap();
+    for second in 1..=31 {
+        assert!(world.is_held(), "after {second} s");
+        world.wait(1);
+        block_on(successor.sweep()).unwrap();
+    }
+    assert!(block_on(successor.acquire(request())).is_ok());
+}
+
+#[test]
+fn a_grant_whose_commit_was_uncertain_is_recognised_and_never_made_twice() {
+    for fault in [Fault::UncertainApplied, Fault::UncertainLost] {
+        let world = World::new();
+        let mut faults = vec![fault];
+        world.store.set_faults(move |_: &tidegate_store::Txn| faults.pop().unwrap_or(Fault::None));
+        let s1 = world.client("s1");
+        let got = world.acquire(&s1, WorkClass::Mutating).unwrap();
+        assert_eq!(world.shows(), format!("s1 held {}", got.fence));
+        assert_eq!(world.history(), ["s1 granted"]);
+        world.renew(&s1, got.fence).unwrap();
+    }
+}
+
+#[test]
 fn a_reboot_of_the_host_takes_nothing_from_a_holder_on_another_one_before_a_whole_ttl() {
     let world = World::new();
     let (s1, s2) = (world.remote("s1"), world.client("s2"));
