@@ -15,7 +15,7 @@ pub(crate) const DOCUMENT_VERSION: u32 = 1;
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status,
-    RestartRequest {
+    RestartAsk {
         components: Vec<ComponentName>,
         reason: String,
         #[serde(default)]

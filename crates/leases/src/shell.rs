@@ -89,6 +89,12 @@ impl Leases {
         self.vigil().begin_after(gap, &self.clock.now());
     }
 
+    /// Notes that the manager runs: for one that composes [`decide_sweep`](crate::decide_sweep) itself, every
+    /// [`SWEEP_EVERY`](crate::SWEEP_EVERY).
+    pub fn observe(&self) {
+        self.vigil().observe(&self.clock.now());
+    }
+
     /// Gets a lease, or says who has it and why it is kept.
     ///
     /// # Cancel safety
@@ -191,7 +197,7 @@ impl Leases {
     /// # Errors
     /// Those of the store.
     pub async fn sweep(&self) -> Result<(Swept, Vec<LeaseEffect>), LeaseError> {
-        self.vigil().observe(&self.clock.now());
+        self.observe();
         let id = self.entropy.id("sweep");
         let decide = |view: &View, now: &Now| Ok(decide_sweep(view, &id, &self.facts(view, now)?, now)?);
         let done = self.run(&sweep_scope(), decide).await?;

@@ -35,6 +35,14 @@ impl Scope {
         self.prefixes.push(prefix.into());
         self
     }
+
+    /// Also all that another decision reads.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.keys.extend(other.keys);
+        self.prefixes.extend(other.prefixes);
+        self
+    }
 }
 
 /// What came of a decision.

@@ -63,8 +63,11 @@ pub(super) fn duration(ms: &Value) -> String {
     }
 }
 
+/// A column of a table: the key it shows, and how.
+pub(super) type Column<'a> = (&'a str, fn(&Value) -> String);
+
 /// The rows of an array of objects, one column a key.
-pub(super) fn rows(list: &Value, columns: &[(&str, fn(&Value) -> String)]) -> Vec<Vec<String>> {
+pub(super) fn rows(list: &Value, columns: &[Column<'_>]) -> Vec<Vec<String>> {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().map(|item| columns.iter().map(|(key, show)| show(&item[*key])).collect()).collect()
 }

@@ -58,7 +58,7 @@ fn restart(command: &RestartCommand) -> Result<(Request, Render), CliError> {
             return Err(later("restart request --command"));
         }
         RestartCommand::Request { components, reason, operation, break_glass, .. } => (
-            Request::RestartRequest {
+            Request::RestartAsk {
                 components: components.clone(),
                 reason: reason.clone(),
                 operation: operation.clone(),

@@ -56,6 +56,8 @@ pub(super) struct Seen {
     pub(super) generation: Generation,
     pub(super) held: usize,
     pub(super) last_stderr: String,
+    /// What the server has written to stderr in all.
+    pub(super) stderr_bytes: u64,
     pub(super) calls: Vec<CallFact>,
     pub(super) sessions: Vec<SessionId>,
 }

@@ -102,6 +102,7 @@ pub(super) fn component(record: &Component, seen: &Seen, gate: &tidegate_drain::
         "held": seen.held,
         "restarts": record.restarts,
         "last_stderr": seen.last_stderr,
+        "stderr_bytes": seen.stderr_bytes,
         "incident": record.incident,
     })
 }

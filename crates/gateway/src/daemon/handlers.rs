@@ -38,7 +38,7 @@ pub(super) async fn handle(
     }
     match request {
         Request::Status => status(daemon).await,
-        Request::RestartRequest { components, reason, operation, break_glass } => {
+        Request::RestartAsk { components, reason, operation, break_glass } => {
             let id = operation.map_or_else(fresh_operation, Ok)?;
             let mut ask = Ask::restart(id, components, reason);
             ask.break_glass = break_glass;
@@ -265,7 +265,7 @@ async fn lease_request(
             };
             let (holder, kept) = (acquire.owner.session.clone(), key.to_string());
             let acquired = leases.acquire(acquire).await.map_err(lease_failure)?;
-            lease_effects(daemon, acquired.effects).await;
+            lease_effects(daemon, &acquired.effects).await;
             daemon
                 .ctx
                 .checkpoints
@@ -298,7 +298,7 @@ async fn lease_request(
                 nonce: OsEntropy.id("lease"),
             };
             let (_, effects) = leases.adopt(&adopt).await.map_err(lease_failure)?;
-            lease_effects(daemon, effects).await;
+            lease_effects(daemon, &effects).await;
             let held = [Fact::LeaseHeld(key.to_string())];
             daemon.ctx.checkpoints.record(&to.session, &held).await.map_err(checkpoint_failure)?;
             shown(daemon, &key).await
@@ -332,7 +332,7 @@ async fn release(
     };
     let effects =
         daemon.ctx.leases.release(&Release { key: key.clone(), by, fence }).await.map_err(lease_failure)?;
-    lease_effects(daemon, effects).await;
+    lease_effects(daemon, &effects).await;
     let gone = [Fact::LeaseGone(key.to_string())];
     match daemon.ctx.checkpoints.record(&holder, &gone).await {
         // A session that has ended has nothing to be told.

@@ -202,7 +202,7 @@ impl Actuator for Plant {
     ) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
             let gates: Vec<Gate> = self.in_scope(scope).map(|handle| handle.gate.clone()).collect();
-            let timer = TokioTimer(self.ctx.clock.clone());
+            let timer = TokioTimer(self.ctx.clock);
             Drainer { gates: &gates, deadline, clock: &self.ctx.clock, timer: &timer }.run(progress).await
         })
     }
@@ -225,7 +225,7 @@ impl Actuator for Plant {
                         .or_insert_with(|| Draft::new(call.session.clone()));
                     draft.covers.clone_from(&covers);
                     draft.calls.push(CallFact {
-                        id: call.id.to_string(),
+                        id: format!("{}:{}", call.stream, call.id),
                         component: handle.name.clone(),
                         tool: call.tool.to_string(),
                         class: call.class,

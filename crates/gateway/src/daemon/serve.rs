@@ -114,12 +114,12 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
     let clock = SystemClock::new()?;
     let probe = ProcProbe::new()?;
     let shared: Arc<dyn Store> = store.clone();
-    let clocks: Arc<dyn Clock> = Arc::new(clock.clone());
+    let clocks: Arc<dyn Clock> = Arc::new(clock);
     let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
-    let probes: Arc<dyn Probe> = Arc::new(probe.clone());
+    let probes: Arc<dyn Probe> = Arc::new(probe);
     let gates: Vec<Gate> =
         config.components.iter().map(|c| Gate::new(c.name.clone(), GATE_CAPACITY)).collect();
-    let registry = Arc::new(Registry::new(gates.clone(), clock.clone()));
+    let registry = Arc::new(Registry::new(gates.clone(), clock));
     let governor = Governor::new(Parts {
         store: shared.clone(),
         clock: clocks.clone(),
@@ -134,8 +134,10 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
             warning.requester, warning.needed, warning.possible
         ));
     }
+    // Nobody could renew while there was no daemon, and nobody knows for how long that was.
     let leases = Leases::new(shared.clone(), clocks.clone(), entropy.clone(), probes.clone())
         .with_sessions(registry.clone());
+    leases.begin_after(tidegate_leases::MAX_TTL);
     let ctx = Arc::new(Context {
         store,
         clock,
@@ -204,7 +206,9 @@ fn listen(socket: &Path) -> Result<UnixListener, ServeError> {
         // The daemon's lock is held, so nobody listens there any more.
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(socket).map_err(failed)?,
         Ok(_) => {
-            return Err(failed(io::Error::other("something that is no socket is in its place; move it away")));
+            return Err(failed(io::Error::other(
+                "something that is no socket is in its place; move it away",
+            )));
         }
         Err(_) => {}
     }

@@ -61,7 +61,7 @@ impl Launcher {
     fn look(&self, config: &ComponentConfig) -> Result<LaunchIdentity, String> {
         let spec = spec_of(config);
         let program = config.command.first().map(String::as_str).unwrap_or_default();
-        let executable = resolve(program.as_ref(), spec.cwd.as_deref(), spec.path().as_deref())
+        let executable = resolve(program, spec.cwd.as_deref(), spec.path().as_deref())
             .map_err(|e| format!("{}: {e}", config.name))?;
         let hash =
             self.hash(&executable).map_err(|e| format!("failed to read {}: {e}", executable.display()))?;

@@ -111,24 +111,13 @@ pub(super) enum Doubt {
     IsSpared,
 }
 
-/// Whether the tree of a server that an earlier daemon has started is gone.
+/// Whether the tree of a server that an earlier daemon has started is gone, after waiting for that at most `limit`.
 ///
 /// # Cancel safety
 /// Safe: it only looks.
 ///
 /// # Errors
 /// [`StopError::OutOfSight`], [`StopError::Blind`]: cannot tell, which counts as alive.
-pub(crate) async fn prove_dead(leader: &ProcessIdentity) -> Result<TreeState, StopError> {
-    await_old_tree(leader, Duration::ZERO).await
-}
-
-/// As [`prove_dead`], after waiting until it is gone, at most `limit`.
-///
-/// # Cancel safety
-/// Safe: it only looks.
-///
-/// # Errors
-/// As [`prove_dead`].
 pub(crate) async fn await_old_tree(
     leader: &ProcessIdentity,
     limit: Duration,

@@ -31,4 +31,3 @@ pub(crate) use lines::{Line, Lines};
 pub(crate) use resolve::resolve;
 pub(crate) use server::{Exit, Server, ServerHandle};
 pub(crate) use spawn::{LaunchSpec, Spawner};
-

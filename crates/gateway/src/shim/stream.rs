@@ -239,7 +239,7 @@ impl Stream {
         match line.split_first() {
             Some((&MESSAGE, message)) => {
                 self.book.daemon_line(message);
-                self.to_client(message).await
+                self.answer(message).await
             }
             Some((&NOTE, note)) => match serde_json::from_slice(note) {
                 Ok(Note::Forwarding { id, mark }) => {
@@ -253,7 +253,7 @@ impl Stream {
         }
     }
 
-    async fn to_client(&mut self, message: &[u8]) -> io::Result<()> {
+    async fn answer(&mut self, message: &[u8]) -> io::Result<()> {
         self.stdout.write_all(message).await?;
         self.stdout.write_all(b"\n").await?;
         self.stdout.flush().await
@@ -268,7 +268,7 @@ impl Stream {
                 None => {
                     let error = serde_json::json!({ "code": RefusalKind::Unavailable.code(), "message": message,
                         "data": self.contact().to_json() });
-                    self.to_client(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).as_bytes())
+                    self.answer(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).as_bytes())
                         .await?;
                 }
             }
@@ -282,7 +282,7 @@ impl Stream {
             "a message has at most {MAX_MESSAGE_BYTES} bytes, this one has {bytes}; it was not forwarded"
         );
         let error = serde_json::json!({ "code": -32600, "message": message });
-        self.to_client(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#).as_bytes()).await
+        self.answer(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#).as_bytes()).await
     }
 
     /// Answers what has waited for a daemon for as long as a hold lasts.
@@ -320,7 +320,7 @@ impl Stream {
 
     async fn refuse(&mut self, id: &str, method: &str, refusal: Refusal) -> io::Result<()> {
         let Some(id) = RawId::new(id) else { return Ok(()) };
-        self.to_client(&refusal.render_for(&id, method)).await
+        self.answer(&refusal.render_for(&id, method)).await
     }
 
     fn come_back(&self, kind: RefusalKind) -> Refusal {

@@ -158,7 +158,7 @@ pub(super) const TOOLS: &[Tool] = &[
         idempotent: false,
         request: |a| {
             let AskRestart { components, reason, operation } = arguments(a)?;
-            Ok(Request::RestartRequest { components, reason, operation, break_glass: false })
+            Ok(Request::RestartAsk { components, reason, operation, break_glass: false })
         },
     },
     Tool {

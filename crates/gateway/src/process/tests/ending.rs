@@ -1,6 +1,7 @@
 //! Servers that don't want to go, and what they leave behind.
 
-use super::super::{StopError, StopStep, TreeState, await_old_tree, end_old_tree, prove_dead};
+use super::super::end::{StopError, StopStep, TreeState, await_old_tree, end_old_tree};
+use super::prove_dead;
 use super::*;
 use std::collections::BTreeMap;
 use tidegate_core::BootId;

@@ -53,19 +53,27 @@ async fn line(server: &mut Server) -> String {
 }
 
 async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let mut glances = tokio::time::interval(GLANCE);
     for _ in 0..PATIENCE.as_millis() / GLANCE.as_millis() {
+        glances.tick().await;
         if condition() {
             return;
         }
-        tokio::time::sleep(GLANCE).await;
     }
     panic!("never came true: {what}");
 }
 
 fn carriers(server: &Server) -> Vec<u32> {
-    processes_with_nonce(super::NONCE_VAR, &server.handle.identity().nonce).unwrap()
+    processes_with_nonce(super::spawn::NONCE_VAR, &server.handle.identity().nonce).unwrap()
 }
 
 fn is_running(pid: u32) -> bool {
     process_table().unwrap().get(&pid).is_some_and(|stat| stat.is_running())
+}
+
+/// What can be said of a tree without waiting.
+pub(super) async fn prove_dead(
+    leader: &tidegate_core::ProcessIdentity,
+) -> Result<super::TreeState, super::StopError> {
+    super::await_old_tree(leader, std::time::Duration::ZERO).await
 }

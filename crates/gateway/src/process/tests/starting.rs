@@ -1,8 +1,11 @@
 //! From the launcher to the first lines.
 
-use super::super::{
-    Exit, ResolveError, SpawnError, StopStep, TreeState, WriteError, await_old_tree, prove_dead,
-};
+use super::super::end::{StopStep, TreeState, await_old_tree};
+use super::super::resolve::ResolveError;
+use super::super::server::Exit;
+use super::super::spawn::SpawnError;
+use super::super::stdin::WriteError;
+use super::prove_dead;
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 

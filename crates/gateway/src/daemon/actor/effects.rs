@@ -1,0 +1,132 @@
+//! Doing what the relay decides, in its order. Decides nothing itself.
+
+use super::Actor;
+use crate::daemon::context::{grumble, say};
+use crate::wire::{MESSAGE, Mark, Note, frame, note_frame};
+use serde_json::value::RawValue;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tidegate_checkpoints::{Actions, Fact, Subscription};
+use tidegate_core::{NextAction, SessionId};
+use tidegate_relay::{Effect, List, Message, Pages, StreamId};
+
+/// How long the mark of a request may wait for a client that doesn't read, before that client is cut off.
+const MARK_PATIENCE: Duration = Duration::from_millis(250);
+
+impl Actor {
+    pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
+        // What came of an effect is performed after it, before the effects that were already decided.
+        let mut todo: VecDeque<Effect> = effects.into();
+        while let Some(effect) = todo.pop_front() {
+            match effect {
+                Effect::MarkForwarding { stream, id, class, tool } => {
+                    let Ok(id) = RawValue::from_string(id.as_json().to_owned()) else { continue };
+                    let mark = Mark { tool: tool.to_string(), class };
+                    self.send(stream, note_frame(&Note::Forwarding { id, mark }));
+                    // The mark must be in the kernel's hands before the request is in the server's.
+                    let waiting = self.streams.get(&stream).filter(|outbox| !outbox.is_drained()).cloned();
+                    if let Some(outbox) = waiting
+                        && tokio::time::timeout(MARK_PATIENCE, outbox.drained()).await.is_err()
+                    {
+                        self.streams.remove(&stream);
+                    }
+                }
+                Effect::UnsafePossible { generation } => {
+                    let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
+                    grumble("the unsafe mark could not be recorded", marked);
+                }
+                Effect::WriteServer { line } => {
+                    if let Some(up) = &self.up
+                        && up.to_server.try_send(line).is_err()
+                        && up.ending.is_none()
+                    {
+                        say(&format!(
+                            "{} does not read its input; what it was sent may be lost",
+                            self.config.name
+                        ));
+                    }
+                }
+                Effect::ToClient { stream, line } => self.send(stream, frame(MESSAGE, &line)),
+                Effect::Unknown(call) => self.ctx.lost(&call).await,
+                Effect::Replayed(call) => {
+                    say(&format!(
+                        "{} of {} was written again to {}",
+                        call.tool, call.session, call.component
+                    ));
+                }
+                Effect::ListChanged { list } => self.read_again(list, &mut todo),
+                Effect::ToolsChanged { added, removed } => {
+                    let component = self.config.name.clone();
+                    let sessions: Vec<SessionId> =
+                        self.relay.streams().map(|(_, session)| session.clone()).collect();
+                    self.ctx
+                        .act(
+                            sessions,
+                            &Actions::add([NextAction::RefreshTools { component, added, removed }]),
+                        )
+                        .await;
+                }
+                Effect::OwnAnswer { tag, line } => self.list_page(&tag, &line, &mut todo),
+                Effect::FactsChanged { stream } => self.record_facts(stream).await,
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a frame to a connection; one that doesn't take it is cut, and its end is told by its reader.
+    fn send(&mut self, stream: StreamId, frame: Vec<u8>) {
+        if let Some(outbox) = self.streams.get(&stream)
+            && outbox.send(frame).is_err()
+        {
+            self.streams.remove(&stream);
+        }
+    }
+
+    fn read_again(&mut self, list: List, todo: &mut VecDeque<Effect>) {
+        self.pages.insert(list.method().to_owned(), Pages::new(list));
+        todo.extend(self.relay.own_request(list.method(), list.method(), "{}"));
+    }
+
+    fn list_page(&mut self, tag: &str, line: &[u8], todo: &mut VecDeque<Effect>) {
+        let Some(list) = List::ALL.into_iter().find(|list| list.method() == tag) else { return };
+        let Some(mut pages) = self.pages.remove(tag) else { return };
+        let Ok(message) = Message::parse(line.to_vec()) else { return };
+        match message.result().map(|result| pages.add(result)) {
+            Some(Ok(None)) => todo.extend(self.relay.set_list(list, pages.finish())),
+            Some(Ok(Some(cursor))) => {
+                self.pages.insert(tag.to_owned(), pages);
+                todo.extend(self.relay.own_request(tag, tag, &format!(r#"{{"cursor":{cursor}}}"#)));
+            }
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    /// What a connection asked the server to remember becomes durable.
+    async fn record_facts(&self, stream: StreamId) {
+        let Some(session) =
+            self.relay.streams().find(|(it, _)| *it == stream).map(|(_, session)| session.clone())
+        else {
+            return;
+        };
+        let component = self.config.name.clone();
+        let before =
+            grumble("a session could not be read", self.ctx.checkpoints.get(&session).await).flatten();
+        let now = self.relay.facts(stream);
+        let mut facts: Vec<Fact> = Vec::new();
+        for old in before.iter().flat_map(|c| &c.subscriptions).filter(|s| s.component == component) {
+            if !now.subscriptions.contains(&old.uri) {
+                facts.push(Fact::Unsubscribed(old.clone()));
+            }
+        }
+        facts.extend(
+            now.subscriptions
+                .into_iter()
+                .map(|uri| Fact::Subscribed(Subscription { component: component.clone(), uri })),
+        );
+        facts.extend(now.log_level.map(|level| Fact::LogLevel { component, level }));
+        grumble(
+            "a session's subscriptions could not be recorded",
+            self.ctx.checkpoints.record(&session, &facts).await,
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! The actor of one component: owns its relay, its server and its connections, and does what the relay decides.
+//!
+//! It decides nothing about requests. A server that ends by itself is settled, proved dead and started again here;
+//! everything else about its life is an operation's.
+
+mod effects;
+mod life;
+
+use super::component::{Handle, Msg, Proof, Resumed, Seen};
+use super::context::{Context, grumble, of_component};
+use super::outbox::Outbox;
+use super::revive::{NotRevived, Revived};
+use super::start::STDERR_LINES;
+use crate::config::ComponentConfig;
+use crate::process::{Line, ServerHandle, StopError, StopReport};
+use crate::wire::{Note, note_frame};
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::{Generation, IncidentId, SessionId};
+use tidegate_governor::Supervision;
+use tidegate_incidents::IncidentKind;
+use tidegate_relay::{Effect, Pages, Relay, StreamId, Unavailable};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// When an idle actor looks at its clock.
+const IDLE: Duration = Duration::from_secs(3_600);
+
+/// A server that runs, or has just ended.
+struct Up {
+    stdout: crate::process::Lines<tokio::process::ChildStdout>,
+    handle: ServerHandle,
+    to_server: mpsc::Sender<Vec<u8>>,
+    generation: Generation,
+    /// Its output has not ended.
+    reading: bool,
+    /// The relay has been told that it is dead.
+    told_dead: bool,
+    /// Set as soon as it is to end, or has begun to by itself.
+    ending: Option<JoinHandle<Result<StopReport, StopError>>>,
+    /// Who waits for the proof.
+    proofs: Vec<oneshot::Sender<Proof>>,
+    /// It ended by itself.
+    crashed: bool,
+}
+
+pub(super) struct Actor {
+    ctx: Arc<Context>,
+    config: ComponentConfig,
+    relay: Relay,
+    inbox: mpsc::Receiver<Msg>,
+    streams: BTreeMap<StreamId, Outbox>,
+    up: Option<Up>,
+    /// A start of its own that is under way, or waits for its time.
+    reviving: Option<JoinHandle<Result<Revived, NotRevived>>>,
+    supervision: Supervision,
+    /// An operation has the component.
+    hands_off: bool,
+    /// It is unavailable until an operation, or a probe, brings it back.
+    unavailable: Option<Option<IncidentId>>,
+    /// Lists that are being read again, page by page.
+    pages: BTreeMap<String, Pages>,
+    last_stderr: String,
+}
+
+/// What woke the actor.
+enum Wake {
+    Told(Option<Msg>),
+    ServerSaid(std::io::Result<Option<Line>>),
+    ServerExited,
+    Ended(Result<StopReport, StopError>),
+    Revived(Result<Revived, NotRevived>),
+    Tick,
+}
+
+impl Actor {
+    pub(super) fn new(
+        ctx: Arc<Context>,
+        config: ComponentConfig,
+        relay: Relay,
+        inbox: mpsc::Receiver<Msg>,
+    ) -> Self {
+        Self {
+            ctx,
+            config,
+            relay,
+            inbox,
+            streams: BTreeMap::new(),
+            up: None,
+            reviving: None,
+            supervision: Supervision::new(),
+            hands_off: true,
+            unavailable: None,
+            pages: BTreeMap::new(),
+            last_stderr: String::new(),
+        }
+    }
+
+    /// Runs until the daemon ends.
+    pub(super) async fn run(mut self) {
+        loop {
+            match self.wake().await {
+                Wake::Told(None) => return,
+                Wake::Told(Some(msg)) => self.told(msg).await,
+                Wake::ServerSaid(line) => self.server_said(line).await,
+                Wake::ServerExited => self.server_ended().await,
+                Wake::Ended(proof) => self.ended(proof).await,
+                Wake::Revived(revived) => self.revived(revived).await,
+                Wake::Tick => {
+                    let effects = self.relay.tick(&self.ctx.now());
+                    self.perform(effects).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for the next thing to do.
+    ///
+    /// # Cancel safety
+    /// Every branch is: lines stay in their buffers, messages in the mailbox.
+    async fn wake(&mut self) -> Wake {
+        let now_ms = self.ctx.now().boot_ms;
+        let tick =
+            self.relay.next_deadline().map_or(IDLE, |at| Duration::from_millis(at.saturating_sub(now_ms)));
+        let Self { inbox, up, reviving, .. } = self;
+        let (mut said, mut exited, mut ended) = (None, None, None);
+        if let Some(Up { stdout, handle, reading, ending, .. }) = up {
+            said = reading.then(|| stdout.next());
+            match ending {
+                Some(ending) => ended = Some(ending),
+                None => exited = Some(handle.exit()),
+            }
+        }
+        tokio::select! {
+            line = or_never(said) => Wake::ServerSaid(line),
+            msg = inbox.recv() => Wake::Told(msg),
+            _ = or_never(exited) => Wake::ServerExited,
+            proof = or_never(ended) => Wake::Ended(proof.unwrap_or_else(|e| Err(StopError::cut_short(&e)))),
+            revived = or_never(reviving.as_mut()) => {
+                *reviving = None;
+                Wake::Revived(revived.unwrap_or_else(|e| Err(NotRevived::broken(&e))))
+            }
+            () = tokio::time::sleep(tick) => Wake::Tick,
+        }
+    }
+
+    async fn told(&mut self, msg: Msg) {
+        let now = self.ctx.now();
+        let effects = match msg {
+            Msg::Opened { stream, session, outbox, resumed } => {
+                self.streams.insert(stream, outbox);
+                match resumed {
+                    None => {
+                        self.relay.stream_opened(stream, session);
+                        Vec::new()
+                    }
+                    Some(Resumed { facts, marked }) => {
+                        self.relay.stream_resumed(stream, session, facts, marked, &now)
+                    }
+                }
+            }
+            Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
+            Msg::TooLong { stream, bytes } => self.relay.client_line_too_long(stream, b"", b"", bytes),
+            Msg::Gone { stream } => {
+                self.streams.remove(&stream);
+                self.relay.stream_gone(stream, &now)
+            }
+            Msg::End { stream, message } => {
+                if let Some(outbox) = self.streams.remove(&stream) {
+                    let _ = outbox.send(note_frame(&Note::End { message })); // a client that is gone knows
+                }
+                self.relay.stream_gone(stream, &now)
+            }
+            Msg::Ready { server, facts, verified } => {
+                let shown = self.install(*server, *facts).await;
+                self.supervision = self.supervision.ready(&self.ctx.now());
+                let _ = verified.send(shown); // who asked may have given up; the server serves all the same
+                let about = of_component(&self.config.name);
+                let recovered = self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about).await;
+                grumble("a recovery could not be recorded", recovered);
+                Vec::new()
+            }
+            Msg::Stop { proof } => {
+                self.stop(proof);
+                Vec::new()
+            }
+            Msg::Hands { off, done } => {
+                self.hands(off).await;
+                let _ = done.send(()); // only the order matters
+                Vec::new()
+            }
+            Msg::Unavailable { incident, message } => {
+                self.unavailable = Some(incident.clone());
+                self.relay.server_unavailable(Unavailable { incident, message }, &now)
+            }
+            Msg::Closed { operation } => self.relay.gate_closed(operation),
+            Msg::Reopened => self.relay.gate_reopened(&now),
+            Msg::Tell { line } => {
+                let streams: Vec<StreamId> = self.relay.streams().map(|(stream, _)| stream).collect();
+                streams.into_iter().map(|stream| Effect::ToClient { stream, line: line.clone() }).collect()
+            }
+            Msg::Look { seen } => {
+                let _ = seen.send(self.look()); // who asked has given up
+                Vec::new()
+            }
+        };
+        self.perform(effects).await;
+    }
+
+    fn look(&self) -> Seen {
+        let mut sessions: Vec<SessionId> = self.relay.streams().map(|(_, session)| session.clone()).collect();
+        sessions.sort();
+        sessions.dedup();
+        let handle = self.up.as_ref().map(|up| &up.handle);
+        Seen {
+            pid: handle.filter(|h| h.exited().is_none()).map(|h| h.identity().pid),
+            generation: self.relay.generation(),
+            held: self.relay.held(),
+            last_stderr: handle.map_or_else(|| self.last_stderr.clone(), |h| h.stderr_tail(STDERR_LINES)),
+            stderr_bytes: handle.map_or(0, ServerHandle::stderr_bytes),
+            calls: self.relay.calls(&self.ctx.now()),
+            sessions,
+        }
+    }
+}
+
+/// The future, where there is one.
+async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+/// Starts the actor of a component.
+pub(super) fn start(ctx: Arc<Context>, config: ComponentConfig, relay: Relay) -> Handle {
+    let (handle, inbox) = Handle::new(relay.gate().clone());
+    tokio::spawn(Actor::new(ctx, config, relay, inbox).run());
+    handle
+}
