@@ -189,6 +189,22 @@ fn crc(seed: u32, record: &[u8]) -> u32 {
 }
 
 #[test]
+fn a_whole_record_that_follows_another_past_is_no_part_of_this_one() {
+    let place = three_commits();
+    let mut bytes = place.bytes();
+    let [_, second, third] = commits(&bytes)[..] else { panic!("three records") };
+    bytes.truncate(third.end);
+    // As if the second had been lost, another one written in its place, and the old third one come back.
+    *bytes[second.start..second.end].last_mut().unwrap() = b'B';
+    let checksum = crc(crc_of_header(&bytes), &bytes[second.start..second.end]);
+    bytes[second.start + 8..second.start + 12].copy_from_slice(&checksum.to_le_bytes());
+    place.overwrite(&bytes);
+    let (store, report) = place.try_open().unwrap();
+    assert_eq!(report.torn.map(|torn| torn.offset as usize), Some(third.start));
+    assert_eq!(everything(&store).2, [("a", "a"), ("b", "B")].map(|(k, v)| (k.to_owned(), v.to_owned())));
+}
+
+#[test]
 fn a_whole_record_of_an_unknown_kind_is_never_cut() {
     let place = three_commits();
     let mut bytes = place.bytes();
