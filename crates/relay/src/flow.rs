@@ -47,18 +47,15 @@ impl Relay {
         if !self.is_ready() {
             return false;
         }
+        let Ok(permit) = self.gate.admit(&entry.work, now) else { return false };
         if entry.method == "tools/call" && self.server.gone.contains(&*entry.work.tool) {
+            permit.finish();
             let refusal = self.tool_changed(&entry.work.tool);
             self.refuse(number, &refusal, out);
-            return true;
+        } else {
+            self.write(number, permit, now, out);
         }
-        match self.gate.admit(&entry.work, now) {
-            Ok(permit) => {
-                self.write(number, permit, now, out);
-                true
-            }
-            Err(_) => false,
-        }
+        true
     }
 
     fn write(&mut self, number: u64, permit: Permit, now: &Now, out: &mut Vec<Effect>) {

@@ -2,9 +2,9 @@
 //!
 //! Only the protocol version and the `tasks` capability are rewritten; the rest of a server's result passes as it is.
 
-use crate::message::{Kind, Message, Rejected, members};
+use crate::RawId;
+use crate::message::{Kind, Member, Message, Rejected, members, range_in, spliced};
 use crate::refusal::result_line;
-use crate::{RawId, message::Member};
 use serde_json::json;
 
 /// The newest protocol version spoken here, and the one offered to servers.
@@ -129,30 +129,23 @@ impl InitializeResult {
         let version = requested
             .filter(|version| PROTOCOL_VERSIONS.contains(version) && **version <= *self.protocol_version)
             .unwrap_or(&self.protocol_version);
+        let version = json!(version).to_string();
         let top = members(&self.json).unwrap_or_default();
-        let parts = top.iter().map(|Member { key, value }| match key.as_ref() {
-            "protocolVersion" => member_text(key, &json!(version).to_string()),
-            "capabilities" => member_text(key, &without_tasks(value)),
-            _ => member_text(key, value),
-        });
-        result_line(id, &object_text(parts))
+        let value = |key: &str| top.iter().find(|member| member.key == key).map(|member| member.value);
+        let capabilities = value("capabilities").and_then(without_tasks);
+        let version = value("protocolVersion").map(|old| (range_in(&self.json, old), version.as_str()));
+        let capabilities = value("capabilities")
+            .zip(capabilities.as_deref())
+            .map(|(old, new)| (range_in(&self.json, old), new));
+        result_line(id, &spliced(&self.json, version.into_iter().chain(capabilities).collect()))
     }
 }
 
-fn without_tasks(capabilities: &str) -> String {
-    match members(capabilities) {
-        Ok(all) if all.iter().any(|member| member.key == "tasks") => {
-            let kept = all.iter().filter(|member| member.key != "tasks");
-            object_text(kept.map(|member| member_text(&member.key, member.value)))
-        }
-        _ => capabilities.to_owned(),
-    }
-}
-
-fn member_text(key: &str, value: &str) -> String {
-    format!("{}:{value}", json!(key))
-}
-
-fn object_text(members: impl Iterator<Item = String>) -> String {
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+/// Capabilities that offer no tasks; `None` where they don't as they are.
+fn without_tasks(capabilities: &str) -> Option<String> {
+    let all = members(capabilities).ok()?;
+    let offered = |member: &&Member<'_>| member.key != "tasks";
+    let kept: Vec<String> =
+        all.iter().filter(offered).map(|member| format!("{}:{}", json!(member.key), member.value)).collect();
+    (kept.len() < all.len()).then(|| format!("{{{}}}", kept.join(",")))
 }

@@ -36,7 +36,7 @@ fn id_at_end(tail: &[u8]) -> Option<RawId> {
     let key = b"\"id\":";
     let at = tail.windows(key.len()).rposition(|window| window == key)?;
     let (id, rest) = scalar(trim_start(&tail[at + key.len()..]))?;
-    (trim_start(rest) == b"}").then_some(id)
+    (rest.trim_ascii() == b"}").then_some(id)
 }
 
 /// A complete string or number at the beginning, and what follows it.

@@ -9,10 +9,9 @@ mod object;
 
 pub use edge::salvage_id;
 pub(crate) use fields::Params;
-pub(crate) use object::{Member, members};
+pub(crate) use object::{Member, members, range_in, spliced};
 
 use crate::RawId;
-use object::range_in;
 use std::ops::Range;
 
 /// The longest line, in bytes. The largest answers seen in practice are images of a few megabytes in base64.
@@ -275,18 +274,8 @@ impl Message {
     }
 
     fn rewritten(&self, replacements: &[(Option<&Range<usize>>, &str)]) -> Vec<u8> {
-        let mut present: Vec<(&Range<usize>, &str)> =
-            replacements.iter().filter_map(|(range, text)| range.map(|range| (range, *text))).collect();
-        present.sort_by_key(|(range, _)| range.start);
-        let mut out = Vec::with_capacity(self.line.len() + 32);
-        let mut from = 0;
-        for (range, text) in present {
-            out.extend_from_slice(&self.line.as_bytes()[from..range.start]);
-            out.extend_from_slice(text.as_bytes());
-            from = range.end;
-        }
-        out.extend_from_slice(&self.line.as_bytes()[from..]);
-        out
+        let present = replacements.iter().filter_map(|(range, text)| Some(((*range)?.clone(), *text)));
+        spliced(&self.line, present.collect()).into_bytes()
     }
 }
 

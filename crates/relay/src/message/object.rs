@@ -24,6 +24,20 @@ pub(crate) fn range_in(whole: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
+/// `text` with these ranges replaced; they don't overlap.
+pub(crate) fn spliced(text: &str, mut replacements: Vec<(Range<usize>, &str)>) -> String {
+    replacements.sort_by_key(|(range, _)| range.start);
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut from = 0;
+    for (range, replacement) in replacements {
+        out.push_str(&text[from..range.start]);
+        out.push_str(replacement);
+        from = range.end;
+    }
+    out.push_str(&text[from..]);
+    out
+}
+
 struct Members<'a>(Vec<Member<'a>>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
