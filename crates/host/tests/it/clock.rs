@@ -1,3 +1,5 @@
+//! The clock and the boot id, against what the kernel says.
+
 use std::collections::BTreeSet;
 use tidegate_core::{Clock, Entropy};
 use tidegate_host::{OsEntropy, SystemClock, boot_id};

@@ -1,3 +1,5 @@
+//! Identities and liveness of real processes: reused pids, zombies, other namespaces.
+
 use crate::{end, eventually, waiting_child};
 use std::io::Write;
 use std::process::{Command, Stdio};

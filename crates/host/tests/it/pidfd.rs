@@ -1,3 +1,5 @@
+//! Pidfds: waiting for a death, and signalling nobody else.
+
 use crate::{PATIENCE, end, waiting_child};
 use std::os::unix::process::ExitStatusExt;
 use tidegate_host::{HostError, Pidfd, Signal, stat_of};
