@@ -22,7 +22,7 @@ const CREATED_AT: u64 = 24;
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 
 /// The longest pause: short against the sync that follows every append.
-const LONGEST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// What the lock file says besides who holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -108,6 +108,19 @@ impl MemoryStore {
         });
     }
 
+    /// What is synced under a prefix: what a process would find after a crash that keeps nothing else. For observers;
+    /// no fault touches it.
+    #[must_use]
+    pub fn stable(&self, prefix: &str) -> Listing {
+        self.inner().stable.list(prefix)
+    }
+
+    /// The newest revision that is synced.
+    #[must_use]
+    pub fn stable_revision(&self) -> Revision {
+        self.inner().stable.revision
+    }
+
     /// Copies what is synced.
     #[must_use]
     pub fn backup(&self) -> Backup {
