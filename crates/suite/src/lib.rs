@@ -16,7 +16,13 @@
 //! ```
 
 mod evidence;
+pub mod harness;
 mod manifest;
 
 pub use evidence::{Evidence, EvidenceError, directory};
 pub use manifest::{Level, Listed, Pending, manifest};
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
