@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod fault_server;
+mod process;
