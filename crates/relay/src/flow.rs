@@ -121,7 +121,7 @@ impl Relay {
         match settled {
             Settled::Replay => {
                 if let Some(flight) = self.pending.ground(number) {
-                    flight.permit.finish();
+                    self.hold_until_proof(flight.permit);
                 }
             }
             Settled::Retry => {
@@ -152,10 +152,15 @@ impl Relay {
         if let Some(refusal) = refusal {
             out.push(to_client(entry.stream, refusal.render_for(&entry.client_id, &entry.method)));
         }
-        if let State::Flying(mut flight) = entry.state {
-            flight.permit.detach();
-            self.lingering.push(flight.permit);
+        if let State::Flying(flight) = entry.state {
+            self.hold_until_proof(flight.permit);
         }
+    }
+
+    /// The end of a server was seen, but not proved: what isn't read-only may still be executing there.
+    fn hold_until_proof(&mut self, mut permit: Permit) {
+        permit.detach();
+        self.lingering.push(permit);
     }
 
     /// A read-only call that was written and can't be written again by the relay.

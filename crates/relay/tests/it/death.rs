@@ -72,6 +72,18 @@ fn an_unknown_call_holds_until_the_server_is_proved_dead() {
 }
 
 #[test]
+fn an_idempotent_call_that_will_be_replayed_holds_until_then_too() {
+    let mut world = World::ready();
+    world.call(1, "1", "touch");
+    world.call(2, "1", "read");
+    world.close();
+    assert_eq!(world.die(), [""; 0]);
+    assert_eq!(world.holders(), ["local/s1 files/touch idempotent 0.000s detached"]);
+    world.relay.server_proved_dead();
+    assert_eq!(world.holders(), [""; 0]);
+}
+
+#[test]
 fn a_read_is_replayed_once_inside_its_first_deadline_and_before_anything_new() {
     let mut world = World::ready();
     world.call(1, "1", "read");

@@ -23,6 +23,18 @@ fn new_calls_are_held_at_a_closed_gate_and_written_in_order_when_it_opens() {
 }
 
 #[test]
+fn a_call_that_arrives_just_after_the_gate_opened_does_not_overtake_those_that_wait() {
+    let mut world = World::ready();
+    world.close();
+    world.call(1, "1", "read");
+    // The gate is open, and the relay hasn't been told yet.
+    world.relay.gate().reopen(&"d1".parse().unwrap()).unwrap();
+    let written = world.call(2, "1", "read");
+    let marks: Vec<&String> = written.iter().filter(|line| line.starts_with("mark")).collect();
+    assert_eq!(marks, ["mark 1#1 read-only read", "mark 2#1 read-only read"]);
+}
+
+#[test]
 fn a_write_is_marked_first_and_the_first_unsafe_one_of_a_generation_said_in_between() {
     let mut world = World::ready();
     let first = world.call(1, "1", "write");

@@ -12,7 +12,7 @@ enum Step {
     Call { stream: u64, tool: &'static str },
     Cancel { which: prop::sample::Index },
     Answer { which: prop::sample::Index },
-    StrayAnswer,
+    LateAnswer { which: prop::sample::Index },
     Die,
     ProvedDead,
     Ready,
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(stream, tool)| Step::Call { stream, tool }),
         2 => any::<prop::sample::Index>().prop_map(|which| Step::Cancel { which }),
         5 => any::<prop::sample::Index>().prop_map(|which| Step::Answer { which }),
-        1 => Just(Step::StrayAnswer),
+        2 => any::<prop::sample::Index>().prop_map(|which| Step::LateAnswer { which }),
         2 => Just(Step::Die),
         1 => Just(Step::ProvedDead),
         3 => Just(Step::Ready),
@@ -62,6 +62,8 @@ struct Play {
     calls: BTreeMap<(u64, u64), Call>,
     /// Upstream ids the server could still answer, in this generation.
     open: Vec<u64>,
+    /// Upstream ids of generations that are dead.
+    stale: Vec<u64>,
     /// The request whose write follows its mark.
     marked: Option<(u64, u64)>,
     unsafe_said: bool,
@@ -78,6 +80,7 @@ impl Play {
             world,
             calls: BTreeMap::new(),
             open: Vec::new(),
+            stale: Vec::new(),
             marked: None,
             unsafe_said: false,
             next_id: 0,
@@ -112,11 +115,14 @@ impl Play {
                 let line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, self.open.remove(at));
                 self.world.relay.server_line(line.into(), &now)
             }
-            Step::StrayAnswer => {
-                self.world.relay.server_line(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_vec(), &now)
+            Step::LateAnswer { which } if !self.stale.is_empty() => {
+                let line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, which.get(&self.stale));
+                let effects = self.world.relay.server_line(line.into(), &now);
+                assert!(effects.is_empty(), "an answer of a dead server was believed");
+                effects
             }
             Step::Die => {
-                self.open.clear();
+                self.stale.append(&mut self.open);
                 self.world.relay.server_died(&now)
             }
             Step::ProvedDead if !self.world.relay.is_ready() => {
@@ -130,7 +136,7 @@ impl Play {
                 self.world.relay.server_ready(facts, &now)
             }
             Step::Unavailable => {
-                self.open.clear();
+                self.stale.append(&mut self.open);
                 self.world
                     .relay
                     .server_unavailable(Unavailable { incident: None, message: String::new() }, &now)
