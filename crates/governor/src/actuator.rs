@@ -123,7 +123,7 @@ pub trait Actuator: Send + Sync {
     /// Repeated: a gate that is open, or that another drain has closed, is left alone.
     fn reopen<'a>(&'a self, scope: &'a [ComponentName], drain: &'a DrainId) -> BoxFuture<'a, ()>;
 
-    /// Waits until the work in flight allows a verdict or `deadline` has passed. Calls `progress` with the holders
+    /// Waits until the work in flight allows a verdict or `deadline` has passed; never answers `Wait`. Calls `progress` with the holders
     /// when it begins, when they change, and about once a second.
     fn await_drain<'a>(
         &'a self,
@@ -142,7 +142,8 @@ pub trait Actuator: Send + Sync {
     /// Repeated: proves it again; a component without a server is proved at once.
     ///
     /// # Errors
-    /// [`StopError`] when something of its tree may still be alive.
+    /// [`StopError`] when something of its tree may still be alive, or must not be killed because an unsafe call may be
+    /// running in it.
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>>;
 
     /// Starts `launch` as `generation` of `component`, recording the process's identity before its program runs.

@@ -29,7 +29,7 @@ pub fn step_scope(operation: &Operation, event: &Event) -> Scope {
     let scope = gathered
         .union(&operation.sessions)
         .fold(scope, |scope, session| scope.key(&tidegate_checkpoints::key(session)));
-    scope.prefix(tidegate_leases::PREFIX)
+    if event.may_settle_leases() { scope.prefix(tidegate_leases::PREFIX) } else { scope }
 }
 
 /// Moves an operation on: the next phase, everything that belongs to it, in one commit; and what to do then.
@@ -166,6 +166,9 @@ impl<'a> Commit<'a> {
 
     fn begin_drain(&mut self) -> Result<(), GovernorError> {
         let Some(drain) = &self.operation.drain else { return Ok(()) };
+        for (name, component) in &self.components {
+            self.operation.generations.entry(name.clone()).or_default().before = component.generation;
+        }
         let begin = Begin {
             id: drain.id.clone(),
             operation: Some(self.operation.id.clone()),

@@ -5,7 +5,7 @@
 
 use crate::compose::{decide_step, step_scope};
 use crate::{
-    Actuator, CloseError, Effect, Event, Governor, GovernorError, LaunchIdentity, Operation, join,
+    Actuator, CloseError, Effect, Event, Governor, GovernorError, LaunchIdentity, Operation, Phase, join,
     list_operations, step,
 };
 use std::future::{Future, poll_fn};
@@ -30,7 +30,10 @@ impl Governor {
     /// [`GovernorError::AlreadyDriven`]; the store's and the four crates'. What was reached is durable then, and gates
     /// that were closed stay closed until [`settle`](Self::settle) succeeds.
     pub async fn run(&self, id: &OperationId, actuator: &dyn Actuator) -> Result<Operation, GovernorError> {
-        self.drive(id, Event::Changed, actuator).await
+        let operation = self.get(id).await?;
+        // Anything but a beginning was begun by somebody who is gone.
+        let begins = operation.phase == Phase::Approved;
+        self.drive(id, if begins { Event::Changed } else { Event::Interrupted }, actuator).await
     }
 
     /// Brings one operation that nobody drives any more to its end: undone, with an incident, where nothing was
@@ -98,7 +101,11 @@ impl Governor {
     async fn step(&self, known: &Operation, event: &Event) -> Result<(Operation, Effect), GovernorError> {
         let (parts, stamp) = (&self.shared.parts, self.stamp());
         let decide = |view: &View| {
-            let leases = Facts::gather(view, &*parts.probe, &*parts.sessions)?;
+            let leases = if event.may_settle_leases() {
+                Facts::gather(view, &*parts.probe, &*parts.sessions)?
+            } else {
+                Facts::none()
+            };
             decide_step(view, known, event, &leases, &self.now(), &stamp)
         };
         let mut done = transact(&*parts.store, &step_scope(known, event), decide).await?;

@@ -217,12 +217,17 @@ impl From<ReadError> for GovernorError {
 }
 
 impl GovernorError {
-    /// Whether the answer is no: a rule said so. Otherwise the question could not be answered.
+    /// Whether the answer is no: a rule said so. Otherwise the question was wrong, or could not be answered.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         !matches!(
             self,
-            Self::Store(_)
+            Self::NoComponent
+                | Self::TooManyComponents { .. }
+                | Self::UnknownComponent { .. }
+                | Self::Reason { .. }
+                | Self::UnknownOperation { .. }
+                | Self::Store(_)
                 | Self::Gate(_)
                 | Self::Leases(_)
                 | Self::Drain(_)

@@ -1,6 +1,6 @@
 //! The operation's record: everything that is durable about one restart. It decides nothing.
 
-use crate::{AskDigest, CallerKind, Launches, Phase, Stamp, Verified};
+use crate::{AskDigest, CallerKind, Launches, Phase, Verified};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{
@@ -168,11 +168,10 @@ impl Operation {
     }
 
     /// Ends it.
-    pub(crate) fn end(&mut self, phase: Phase, note: String, now: &Now, stamp: &Stamp) {
+    pub(crate) fn end(&mut self, phase: Phase, note: String, now: &Now) {
         self.phase = phase;
         self.note = note;
         self.ended_at = Some(now.wall);
-        self.stamp = stamp.to_string();
     }
 
     /// Whether `principal` has approved it.

@@ -40,7 +40,8 @@ impl Ask {
         Self { id, scope, reason: reason.into(), intent: Intent::Restart, break_glass: false, session: None }
     }
 
-    /// The end of the daemon, asked for by a signal.
+    /// The end of the daemon, asked for by a signal. Refused, as any other, while an operation owns one of the
+    /// components: wait until that one has ended, then ask again with the same id.
     #[must_use]
     pub fn shutdown(id: OperationId, scope: Vec<ComponentName>) -> Self {
         Self {

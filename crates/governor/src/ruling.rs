@@ -95,7 +95,8 @@ pub fn decide_deny(
     }
     authority::may_deny(policy, caller, &operation)?;
     waiting(&operation, now, "deny")?;
-    operation.end(Phase::Denied, format!("denied by {}", caller.name()), now, stamp);
+    operation.stamp = stamp.to_string();
+    operation.end(Phase::Denied, format!("denied by {}", caller.name()), now);
     Ok(Decision::write(Txn::new().put(view, &Operation::key(id), &operation), operation))
 }
 
@@ -141,7 +142,8 @@ pub fn decide_expire(
     if operation.phase != Phase::Requested || !operation.expires.passed(now) {
         return Ok(Decision::reply(operation));
     }
-    operation.end(Phase::Expired, "nobody approved it in time".to_owned(), now, stamp);
+    operation.stamp = stamp.to_string();
+    operation.end(Phase::Expired, "nobody approved it in time".to_owned(), now);
     Ok(Decision::write(Txn::new().put(view, &Operation::key(id), &operation), operation))
 }
 

@@ -1,83 +1,16 @@
-//! The state machine of one operation. Pure: an operation and what happened give the next operation, what else has to
-//! be written with it, and what to do then. It reads no record and makes no text for a store.
+//! The state machine of one operation. Pure: an operation and what happened give the next operation and what else has
+//! to be written with it; what to do then follows from the operation ([`effect_of`](crate::effect_of)). It reads no
+//! record and makes no text for a store.
 
 use crate::operation::{Drain, MAX_HOLDERS};
-use crate::{
-    Caller, ComponentState, Intent, LaunchIdentity, Launches, Operation, Phase, Resumed, Stamp, Verified,
-    ruling,
-};
+use crate::{Caller, ComponentState, Event, Intent, Launches, Operation, Phase, Stamp, Verified, ruling};
 use std::collections::BTreeMap;
 use tidegate_checkpoints::Draft;
-use tidegate_core::{ComponentName, Deadline, DrainId, Generation, IncidentId, Now};
+use tidegate_core::{ComponentName, DrainId, Now};
 use tidegate_drain::{End, Holder, Verdict};
 
 /// How often a component is started in one operation: once, and once more when that failed.
 pub const MAX_STARTS: u32 = 2;
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// This is what the components would be started as now; the drain would have this id.
-    Identified {
-        /// What would be started.
-        current: Launches,
-        /// A fresh id.
-        drain: DrainId,
-    },
-    /// A gate could not be closed.
-    NotClosed(String),
-    /// The drain was decided.
-    Drained(Verdict),
-    /// The facts of the sessions in scope.
-    Gathered(Vec<Draft>),
-    /// What came of stopping: `Ok` is proof of death.
-    Stopped(BTreeMap<ComponentName, Result<(), String>>),
-    /// What came of starting.
-    Started(BTreeMap<ComponentName, Result<(), String>>),
-    /// What came of verifying.
-    Verified(BTreeMap<ComponentName, Result<Verified, String>>),
-    /// The gates are open again.
-    Reopened,
-    /// Whoever drove the operation is gone, and nobody knows how far the last step got.
-    Interrupted,
-    /// Somebody else may have changed it.
-    Changed,
-}
-
-/// What to do next. It follows from the durable operation alone ([`effect_of`]), so that it can be repeated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Effect {
-    /// Nothing: the operation waits, or is over.
-    None,
-    /// Find out what the components would be started as now.
-    Identify,
-    /// Close the gates and wait.
-    Drain {
-        /// The drain.
-        drain: DrainId,
-        /// Its recorded deadline.
-        deadline: Deadline,
-    },
-    /// Gather the sessions' facts.
-    Gather,
-    /// Stop these, each with proof of death.
-    Stop(Vec<ComponentName>),
-    /// Start these.
-    Start(Vec<(ComponentName, Generation, LaunchIdentity)>),
-    /// Verify these.
-    Verify(Vec<ComponentName>),
-    /// Hand over, then open the gates.
-    Reopen {
-        /// The drain that holds them closed.
-        drain: DrainId,
-        /// The components that serve again.
-        resumed: Vec<Resumed>,
-        /// Those that don't, and why.
-        unavailable: Vec<(ComponentName, IncidentId)>,
-    },
-}
 
 /// Why an operation ends in an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,24 +64,22 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
     let mut next = operation.clone();
     next.stamp = stamp.to_string();
     let joins = match (operation.phase, event) {
-        (Phase::Approved, Event::Identified { current, drain }) => {
-            begin(&mut next, current, drain, now, stamp)
-        }
+        (Phase::Approved, Event::Identified { current, drain }) => begin(&mut next, current, drain, now),
         (Phase::Approved, Event::Interrupted) => {
-            interrupted(&mut next, now, stamp, vec![Join::Incident(Trouble::Interrupted), Join::Release])
+            interrupted(&mut next, now, vec![Join::Incident(Trouble::Interrupted), Join::Release])
         }
         (Phase::Approved, Event::NotClosed(why)) => {
-            next.end(Phase::Failed, why.clone(), now, stamp);
+            next.end(Phase::Failed, why.clone(), now);
             vec![Join::Incident(Trouble::NotClosed), Join::Release]
         }
         (Phase::Draining, Event::NotClosed(why)) => {
-            next.end(Phase::Failed, why.clone(), now, stamp);
+            next.end(Phase::Failed, why.clone(), now);
             back(Trouble::NotClosed, End::Reopened { reason: why.clone() })
         }
-        (Phase::Draining, Event::Drained(verdict)) => drained(&mut next, verdict, now, stamp)?,
+        (Phase::Draining, Event::Drained(verdict)) => drained(&mut next, verdict, now)?,
         (Phase::Draining | Phase::Checkpointing, Event::Interrupted) => {
             let reason = "the governor was interrupted".to_owned();
-            interrupted(&mut next, now, stamp, back(Trouble::Interrupted, End::Reopened { reason }))
+            interrupted(&mut next, now, back(Trouble::Interrupted, End::Reopened { reason }))
         }
         (Phase::Checkpointing, Event::Gathered(drafts)) => {
             next.phase = Phase::Stopping;
@@ -157,9 +88,9 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
             let state = Join::State(next.scope.clone(), ComponentState::Stopping);
             vec![Join::Checkpoint(drafts.clone()), Join::SettleLeases, state]
         }
-        (Phase::Stopping, Event::Stopped(results)) => stopped(&mut next, results, now, stamp),
+        (Phase::Stopping, Event::Stopped(results)) => stopped(&mut next, results, now),
         (Phase::Starting, Event::Started(results)) => started(&mut next, results),
-        (Phase::Verifying, Event::Verified(results)) => verified(&mut next, results, now, stamp),
+        (Phase::Verifying, Event::Verified(results)) => verified(&mut next, results, now),
         (Phase::Stopping | Phase::Starting | Phase::Verifying, Event::Interrupted) => carry_on(&mut next),
         (_, Event::Reopened) if operation.is_to_reopen() => {
             next.reopened_at = Some(now.wall);
@@ -170,59 +101,12 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
     Some(Step { operation: next, joins })
 }
 
-/// What the durable operation asks for.
-#[must_use]
-pub fn effect_of(operation: &Operation) -> Effect {
-    let drain = operation.drain.as_ref();
-    match (operation.phase, drain) {
-        (Phase::Approved, _) => Effect::Identify,
-        (Phase::Draining, Some(drain)) => Effect::Drain { drain: drain.id.clone(), deadline: drain.deadline },
-        (Phase::Checkpointing, _) => Effect::Gather,
-        (Phase::Stopping, _) => Effect::Stop(operation.pending.iter().cloned().collect()),
-        (Phase::Starting, _) => Effect::Start(to_start(operation)),
-        (Phase::Verifying, _) => {
-            let running = |name: &&ComponentName| !operation.failing.contains_key(*name);
-            Effect::Verify(operation.pending.iter().filter(running).cloned().collect())
-        }
-        (_, Some(drain)) if operation.is_to_reopen() => Effect::Reopen {
-            drain: drain.id.clone(),
-            resumed: resumed(operation),
-            unavailable: unavailable(operation),
-        },
-        _ => Effect::None,
-    }
-}
-
-fn to_start(operation: &Operation) -> Vec<(ComponentName, Generation, LaunchIdentity)> {
-    let parts = |name: &ComponentName| {
-        let generation = operation.generations.get(name)?.after?;
-        Some((name.clone(), generation, operation.launches.get(name)?.clone()))
-    };
-    operation.pending.iter().filter_map(parts).collect()
-}
-
-fn resumed(operation: &Operation) -> Vec<Resumed> {
-    let parts = |(name, verified): (&ComponentName, &Verified)| {
-        Some(Resumed {
-            operation: operation.id.clone(),
-            component: name.clone(),
-            generation: operation.generations.get(name)?.after?,
-            verified: verified.clone(),
-        })
-    };
-    operation.verified.iter().filter_map(parts).collect()
-}
-
-fn unavailable(operation: &Operation) -> Vec<(ComponentName, IncidentId)> {
-    let incident = |name: &ComponentName| Some((name.clone(), operation.incident.clone()?));
-    operation.failures.keys().filter_map(incident).collect()
-}
-
 /// The way back by somebody's word: nothing was stopped.
 pub(crate) fn cancel(operation: &Operation, by: &Caller, now: &Now, stamp: &Stamp) -> Step {
     let mut next = operation.clone();
+    next.stamp = stamp.to_string();
     let note = format!("cancelled by {}", by.name());
-    next.end(Phase::Cancelled, note.clone(), now, stamp);
+    next.end(Phase::Cancelled, note.clone(), now);
     let joins = match operation.drain {
         Some(_) => vec![Join::EndDrain(End::Reopened { reason: note }), Join::Restore],
         None => vec![Join::Release],
@@ -235,17 +119,17 @@ fn back(trouble: Trouble, end: End) -> Vec<Join> {
     vec![Join::Incident(trouble), Join::EndDrain(end), Join::Restore]
 }
 
-fn begin(next: &mut Operation, current: &Launches, drain: &DrainId, now: &Now, stamp: &Stamp) -> Vec<Join> {
+fn begin(next: &mut Operation, current: &Launches, drain: &DrainId, now: &Now) -> Vec<Join> {
     if next.expires.passed(now) {
-        next.end(Phase::Expired, "it was not begun in time".to_owned(), now, stamp);
+        next.end(Phase::Expired, "it was not begun in time".to_owned(), now);
         return vec![Join::Release];
     }
     if let Err(error) = ruling::unchanged(next, current) {
-        next.end(Phase::Expired, error.to_string(), now, stamp);
+        next.end(Phase::Expired, error.to_string(), now);
         return vec![Join::Release];
     }
     if next.scope.is_empty() {
-        next.end(Phase::Completed, String::new(), now, stamp);
+        next.end(Phase::Completed, String::new(), now);
         return vec![Join::Release];
     }
     next.phase = Phase::Draining;
@@ -258,7 +142,7 @@ fn begin(next: &mut Operation, current: &Launches, drain: &DrainId, now: &Now, s
     vec![Join::BeginDrain, Join::State(next.scope.clone(), ComponentState::Draining)]
 }
 
-fn drained(next: &mut Operation, verdict: &Verdict, now: &Now, stamp: &Stamp) -> Option<Vec<Join>> {
+fn drained(next: &mut Operation, verdict: &Verdict, now: &Now) -> Option<Vec<Join>> {
     match verdict {
         Verdict::Wait => None,
         Verdict::Drained { read_only } => {
@@ -271,7 +155,7 @@ fn drained(next: &mut Operation, verdict: &Verdict, now: &Now, stamp: &Stamp) ->
             next.holders = bounded(holders);
             let blocking = holders.iter().filter(|holder| holder.blocks()).count();
             let note = format!("the drain's deadline passed with {blocking} unsafe call(s) in flight");
-            next.end(Phase::Refused, note, now, stamp);
+            next.end(Phase::Refused, note, now);
             Some(back(Trouble::Refused, End::Refused { holders: holders.clone() }))
         }
     }
@@ -283,9 +167,9 @@ pub(crate) fn bounded(holders: &[Holder]) -> Vec<Holder> {
     blocking.into_iter().chain(others).take(MAX_HOLDERS).cloned().collect()
 }
 
-fn interrupted(next: &mut Operation, now: &Now, stamp: &Stamp, joins: Vec<Join>) -> Vec<Join> {
+fn interrupted(next: &mut Operation, now: &Now, joins: Vec<Join>) -> Vec<Join> {
     let note = format!("it was interrupted while {}; nothing was stopped", next.phase);
-    next.end(Phase::Failed, note, now, stamp);
+    next.end(Phase::Failed, note, now);
     joins
 }
 
@@ -293,7 +177,6 @@ fn stopped(
     next: &mut Operation,
     results: &BTreeMap<ComponentName, Result<(), String>>,
     now: &Now,
-    stamp: &Stamp,
 ) -> Vec<Join> {
     let mut dead = Vec::new();
     for (name, result) in results {
@@ -312,7 +195,7 @@ fn stopped(
         next.failures.append(&mut next.failing);
     }
     if next.pending.is_empty() {
-        joins.extend(finish(next, now, stamp));
+        joins.extend(finish(next, now));
         return joins;
     }
     next.phase = Phase::Starting;
@@ -337,7 +220,6 @@ fn verified(
     next: &mut Operation,
     results: &BTreeMap<ComponentName, Result<Verified, String>>,
     now: &Now,
-    stamp: &Stamp,
 ) -> Vec<Join> {
     for (name, result) in results {
         match result {
@@ -350,7 +232,7 @@ fn verified(
             }
         }
     }
-    if next.pending.is_empty() { finish(next, now, stamp) } else { stop_failing(next) }
+    if next.pending.is_empty() { finish(next, now) } else { stop_failing(next) }
 }
 
 /// What failed is stopped, with proof of death, before it is tried again or given up.
@@ -359,20 +241,22 @@ fn stop_failing(next: &mut Operation) -> Vec<Join> {
     vec![Join::State(next.pending.iter().cloned().collect(), ComponentState::Stopping)]
 }
 
-/// Nobody knows what runs: everything that hasn't been given up is stopped again, and started at least once more.
+/// Nobody knows what runs: everything that hasn't been given up is stopped again and then started. The attempt that
+/// was interrupted doesn't count, and there always is one more.
 fn carry_on(next: &mut Operation) -> Vec<Join> {
+    let interrupted = u32::from(next.phase != Phase::Stopping);
+    next.starts = next.starts.saturating_sub(interrupted).min(MAX_STARTS - 1);
     next.phase = Phase::Stopping;
     next.pending = next.scope.iter().filter(|name| !next.failures.contains_key(*name)).cloned().collect();
     next.verified.clear();
-    next.starts = next.starts.min(MAX_STARTS - 1);
     vec![Join::State(next.pending.iter().cloned().collect(), ComponentState::Stopping)]
 }
 
 /// Everything was done that could be.
-fn finish(next: &mut Operation, now: &Now, stamp: &Stamp) -> Vec<Join> {
+fn finish(next: &mut Operation, now: &Now) -> Vec<Join> {
     let mut joins = Vec::new();
     let reason = if next.failures.is_empty() {
-        next.end(Phase::Completed, String::new(), now, stamp);
+        next.end(Phase::Completed, String::new(), now);
         "the operation was completed"
     } else {
         let names: Vec<&str> = next.failures.keys().map(ComponentName::as_str).collect();
@@ -382,7 +266,7 @@ fn finish(next: &mut Operation, now: &Now, stamp: &Stamp) -> Vec<Join> {
             next.scope.len(),
             names.join(", ")
         );
-        next.end(Phase::Failed, note, now, stamp);
+        next.end(Phase::Failed, note, now);
         joins.push(Join::Incident(Trouble::NotRestarted));
         "the operation failed"
     };
@@ -395,3 +279,6 @@ fn finish(next: &mut Operation, now: &Now, stamp: &Stamp) -> Vec<Join> {
     }
     joins
 }
+
+#[cfg(test)]
+mod tests;
