@@ -1,6 +1,6 @@
 //! Whether a directory may hold a store or a lock. Says why not; changes nothing but what it is asked to create.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -49,12 +49,19 @@ pub enum DirectoryError {
     },
 }
 
+/// Refuses what isn't a directory.
+pub(crate) fn require(path: &Path) -> Result<Metadata, DirectoryError> {
+    let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
+    if metadata.is_dir() {
+        Ok(metadata)
+    } else {
+        Err(DirectoryError::NotADirectory { path: path.to_owned() })
+    }
+}
+
 /// Refuses a directory that can't hold a lock.
 pub(crate) fn inspect(path: &Path) -> Result<(), DirectoryError> {
-    let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
-    if !metadata.is_dir() {
-        return Err(DirectoryError::NotADirectory { path: path.to_owned() });
-    }
+    let metadata = require(path)?;
     judge(path, metadata.mode(), metadata.uid(), rustix::process::geteuid().as_raw())
 }
 

@@ -49,7 +49,6 @@ pub struct CheckReport {
 /// # Errors
 /// [`FileError`] saying what is wrong, and where.
 pub fn check(dir: &Path) -> Result<CheckReport, FileError> {
-    directory::inspect(dir)?;
     let Opened { replica, lock, report, .. } = look(dir, Paths::of(dir), true)?;
     let failed = match &lock {
         Some(lock) => lock.flags()?.failed,

@@ -120,11 +120,11 @@ pub(super) fn open(dir: &Path, options: &OpenOptions) -> Result<Opened, FileErro
     if options.create && !options.read_only {
         directory::create(dir)?;
     }
-    directory::inspect(dir)?;
     let paths = Paths::of(dir);
     if options.read_only {
         return look(dir, paths, true);
     }
+    directory::inspect(dir)?;
     let journal_exists = exists(&paths.journal)?;
     if !journal_exists && !options.create && !exists(&paths.lock)? {
         return Err(FileError::NoStore { path: dir.to_owned() });
@@ -135,6 +135,8 @@ pub(super) fn open(dir: &Path, options: &OpenOptions) -> Result<Opened, FileErro
         Err(missing @ LockError::Missing { .. }) => {
             let mut opened = look(dir, paths, false)?;
             opened.report.adopt.get_or_insert(missing.to_string());
+            // The writer opens it for itself once there is one.
+            opened.lock = None;
             return Ok(opened);
         }
         lock => lock?,
@@ -170,6 +172,7 @@ pub(super) fn open(dir: &Path, options: &OpenOptions) -> Result<Opened, FileErro
 
 /// Opens without changing or locking anything.
 pub(super) fn look(dir: &Path, paths: Paths, read_only: bool) -> Result<Opened, FileError> {
+    directory::require(dir)?;
     let lock = LockFile::observe(&paths.lock).ok();
     if !exists(&paths.journal)? {
         return Err(absent(dir, paths));

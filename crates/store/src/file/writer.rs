@@ -103,10 +103,15 @@ impl Writer {
 
     fn look_around(&mut self) {
         if self.shared.queue.is_watched() {
-            // What goes wrong here is told to whoever reads or commits.
-            let _ = self.shared.replica().refresh(&*self.shared.medium);
-            let _ = self.sync();
-            self.shared.progress.notify(usize::MAX);
+            let news = {
+                let mut replica = self.shared.replica();
+                let before = replica.ground();
+                replica.refresh(&*self.shared.medium).is_err() || replica.ground() != before
+            };
+            if news {
+                // Wakes the watchers, who are told what went wrong when they look for themselves.
+                let _ = self.sync();
+            }
         }
         if self.quiet >= IDLE {
             self.mark();
@@ -149,8 +154,14 @@ impl Writer {
         Ok(decided.into_iter().map(outcome).collect())
     }
 
-    /// Syncs if anything rests on it.
+    /// Syncs if anything rests on it, and wakes everybody who waits for that, whoever did it.
     fn sync(&mut self) -> Result<(), String> {
+        let result = self.try_sync();
+        self.shared.progress.notify(usize::MAX);
+        result
+    }
+
+    fn try_sync(&mut self) -> Result<(), String> {
         let (file, end, generation) = {
             let replica = self.shared.replica();
             if !replica.journal.has_unsynced() {
@@ -176,8 +187,6 @@ impl Writer {
                 Err(_) => replica.sync_failed = generation,
             }
         }
-        drop(replica);
-        self.shared.progress.notify(usize::MAX);
         result
     }
 

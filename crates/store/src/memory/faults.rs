@@ -25,7 +25,8 @@ pub enum Fault {
     FailSync,
 }
 
-/// Chooses the faults. Every `FnMut(&Txn) -> Fault` is one.
+/// Chooses the faults. Every `FnMut(&Txn) -> Fault` is one. It is asked in the middle of a commit, so it must not use the
+/// store itself.
 pub trait Faults: Send {
     /// The fault of the commit that is about to happen.
     fn commit(&mut self, txn: &Txn) -> Fault;
