@@ -116,6 +116,9 @@ fn what_was_acknowledged_survives_kill_9_and_nothing_is_half_there() {
             let txn = put(&format!("left/{name}"), &name).and(put(&format!("right/{name}"), &name));
             block_on(store.commit(txn)).unwrap();
             println!("ack {name}");
+            if n % 4 == 3 {
+                block_on(store.compact()).unwrap();
+            }
         }
     }
     let place = Place::new();
