@@ -34,8 +34,9 @@ pub fn step_scope(operation: &Operation, event: &Event) -> Scope {
 
 /// Moves an operation on: the next phase, everything that belongs to it, in one commit; and what to do then.
 ///
-/// `last` is the stamp of the write that the event is an answer to: an operation that somebody else has moved on since
-/// is left alone, and the effect is what it asks for now. `leases` is what was seen of the leases' owners.
+/// `known` is the operation that the event is an answer to: one that somebody else has ended since is left alone, and
+/// the effect is what it asks for now. `leases` is what was seen of the leases' owners, where
+/// [`Event::may_settle_leases`].
 ///
 /// # Errors
 /// [`GovernorError::Superseded`] when another governor drives the operation; those of the four crates' decisions.
@@ -48,11 +49,11 @@ pub fn decide_step(
     stamp: &Stamp,
 ) -> Result<Decision<Operation, Effect>, GovernorError> {
     let operation = ruling::find(view, &known.id)?;
-    if operation.stamp != *stamp && operation.stamp != known.stamp && !operation.phase.is_end() {
+    let (written, unchanged) = (operation.stamp == *stamp, operation.stamp == known.stamp);
+    if !written && !unchanged && !operation.phase.is_end() {
         return Err(GovernorError::Superseded { operation: known.id.clone() });
     }
-    let changed = operation.stamp == *stamp || operation.stamp != known.stamp;
-    let step = if changed { None } else { step::step(&operation, event, now, stamp) };
+    let step = if unchanged { step::step(&operation, event, now, stamp) } else { None };
     let Some(step) = step else {
         let effect = effect_of(&operation);
         return Ok(Decision { txn: Txn::new(), reply: operation, effects: vec![effect] });

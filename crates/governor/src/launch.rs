@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(base, digest("files", &launch(), "stale"), "the same question has the same digest");
         assert_ne!(base, digest("mail", &launch(), "stale"), "component");
         assert_ne!(base, digest("files", &launch(), "wedged"), "reason");
-        let changes: [(&str, fn(&mut LaunchIdentity)); 7] = [
+        type Change = (&'static str, fn(&mut LaunchIdentity));
+        let changes: [Change; 7] = [
             ("command", |l| l.command = "bun".into()),
             ("an argument", |l| l.args[1] = "--host".into()),
             ("how the arguments are split", |l| l.args = vec!["server.js --port".into()]),

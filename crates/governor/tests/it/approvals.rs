@@ -289,7 +289,14 @@ fn requests_coexist_and_only_one_of_them_is_approved() {
     check_approve(&world, &ops(), "c", "Approved");
     assert_eq!(world.operation(&name("b")).approvals, [], "a refused approval leaves nothing");
 
-    let refusal = approve(&world, &ops(), "b").unwrap_err();
+    finish(world.governor().deny(&ops(), &name("b"))).unwrap();
+    check_request(&world, &worker(), &Ask { scope: vec![name("files")], ..ask("e") }, "Requested");
+    finish(world.governor().cancel(&worker(), &name("e"))).unwrap();
+    let locks = ["operation-lock/files", "operation-lock/mail"];
+    assert_eq!(world.keys("operation-lock/"), locks, "what ends elsewhere gives up nothing of a's and c's");
+
+    check_request(&world, &worker(), &Ask { scope: vec![name("files")], ..ask("f") }, "Requested");
+    let refusal = approve(&world, &ops(), "f").unwrap_err();
     let expected = NextAction::WaitForRestart {
         component: name("files"),
         operation: Some(name("a")),
@@ -299,7 +306,7 @@ fn requests_coexist_and_only_one_of_them_is_approved() {
 
     finish(world.governor().run(&name("a"), &world)).unwrap();
     finish(world.governor().run(&name("c"), &world)).unwrap();
-    check_approve(&world, &ops(), "b", "Approved");
+    check_approve(&world, &ops(), "f", "Approved");
 }
 
 #[test]

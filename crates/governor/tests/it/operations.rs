@@ -4,11 +4,14 @@ use crate::crashes::check_settled;
 use crate::support::{crash_after, finish, nudge, pause};
 use crate::world::{Drains, World, holder, name};
 use std::collections::BTreeSet;
-use tidegate_core::{Clock, Generation, NextAction, OperationId, SessionId, WorkClass};
-use tidegate_drain::DrainRecord;
-use tidegate_governor::{Ask, Caller, ComponentState, Generations, GovernorError, Operation, Phase};
-use tidegate_leases::{Acquire, LeaseKey, Leases, Owner};
-use tidegate_store::Store;
+use std::time::Duration;
+use tidegate_core::{Clock, Generation, NextAction, OperationId, WorkClass};
+use tidegate_drain::{Begin, DrainRecord, decide_begin};
+use tidegate_governor::{
+    Ask, Caller, ComponentState, Generations, GovernorError, Operation, Phase, Verified,
+};
+use tidegate_leases::{Acquire, LeaseKey, LeaseState, Leases, Owner};
+use tidegate_store::{Store, View, transact};
 
 fn run(world: &World, id: &OperationId) -> Operation {
     let operation = finish(world.governor().run(id, world)).unwrap();
@@ -300,25 +303,114 @@ fn a_governor_that_was_taken_over_leaves_the_rest_to_its_successor() {
     check_settled(&world, &world.operation(&id));
 }
 
+fn lease(world: &World, class: WorkClass, max_ttl: Option<Duration>) -> Leases {
+    let parts = world.parts();
+    let leases = Leases::new(parts.store, parts.clock, parts.entropy, parts.probe);
+    let acquire = Acquire {
+        key: LeaseKey::new("files/srv").unwrap(),
+        owner: Owner { session: name("local/s1"), process: None },
+        class,
+        ttl: Duration::from_secs(30),
+        max_ttl,
+        nonce: "n".to_owned(),
+    };
+    finish(leases.acquire(acquire)).unwrap();
+    leases
+}
+
 #[test]
 fn a_lease_outlives_a_restart_by_the_time_its_session_was_held() {
     let world = World::of(&["files"]);
-    let parts = world.parts();
-    let leases = Leases::new(parts.store, parts.clock, parts.entropy, parts.probe);
-    let session: SessionId = name("local/s1");
-    finish(leases.acquire(Acquire {
-        key: LeaseKey::new("files/srv").unwrap(),
-        owner: Owner { session, process: None },
-        class: WorkClass::Idempotent,
-        ttl: std::time::Duration::from_secs(30),
-        max_ttl: None,
-        nonce: "n".to_owned(),
-    }))
-    .unwrap();
+    let leases = lease(&world, WorkClass::Idempotent, None);
     let before = finish(leases.list()).unwrap()[0].deadline.at_ms;
     let began = world.clock.now().boot_ms;
     run(&world, &world.approved("op-1"));
     let held = world.clock.now().boot_ms - began;
     assert!(held > 0);
     assert_eq!(finish(leases.list()).unwrap()[0].deadline.at_ms, before + held);
+}
+
+#[test]
+fn a_mutating_lease_that_outlived_its_holder_is_orphaned_with_an_incident() {
+    let world = World::of(&["files"]);
+    let leases = lease(&world, WorkClass::Mutating, Some(Duration::from_secs(60)));
+    world.clock.advance(120_000);
+    let operation = finish(world.governor().run(&world.approved("op-1"), &world)).unwrap();
+    assert_eq!((operation.phase, operation.incident), (Phase::Completed, None));
+    assert_eq!(finish(leases.list()).unwrap()[0].state, LeaseState::Orphaned);
+    let incidents = world.open_incidents();
+    assert_eq!(incidents.len(), 1);
+    assert_eq!((incidents[0].kind.as_str(), incidents[0].dedup.as_str()), ("lease_orphaned", "files/srv"));
+}
+
+#[test]
+fn a_lease_that_the_restart_ends_is_the_sessions_next_action() {
+    let world = World::of(&["files"]);
+    lease(&world, WorkClass::Idempotent, None);
+    world.clock.advance(120_000);
+    run(&world, &world.approved("op-1"));
+    assert_eq!(next_action(&world), NextAction::ReacquireLease { lease: "files/srv".to_owned() });
+}
+
+#[test]
+fn sessions_are_told_of_other_tools() {
+    let world = World::of(&["files"]);
+    let (added, removed) = (vec!["append".to_owned()], vec!["chmod".to_owned()]);
+    world.state().shows =
+        Verified { tools: 3, added: added.clone(), removed: removed.clone(), version: None };
+    run(&world, &world.approved("op-1"));
+    assert_eq!(next_action(&world), NextAction::RefreshTools { component: name("files"), added, removed });
+}
+
+#[test]
+fn a_gate_that_somebody_else_has_closed_is_left_alone() {
+    let world = World::of(&["files", "mail"]);
+    world.state().gates.insert(name("mail"), name("theirs"));
+    let id = world.approved("op-1");
+    let operation = finish(world.governor().run(&id, &world)).unwrap();
+    assert_eq!(operation.phase, Phase::Failed);
+    assert!(operation.note.contains("the gate of mail is closed by the drain theirs"), "{}", operation.note);
+    assert_eq!(world.open_incidents().len(), 1);
+    assert_eq!(
+        world.state().gates.keys().collect::<Vec<_>>(),
+        [&name("mail")],
+        "and none of ours stays closed"
+    );
+    assert_eq!(world.keys("operation-lock/"), Vec::<String>::new());
+}
+
+#[test]
+fn a_component_that_drains_for_somebody_else_is_not_restarted() {
+    let world = World::of(&["files"]);
+    let parts = world.parts();
+    let begin = Begin {
+        id: name("theirs"),
+        operation: None,
+        scope: vec![name("files")],
+        requested_by: name("somebody"),
+        deadline: Duration::from_secs(60),
+    };
+    let known = [name("files")];
+    let decide = |view: &View| decide_begin(view, &begin, &known, &parts.clock.now());
+    finish(transact(&*parts.store, &tidegate_drain::scope(&known), decide)).unwrap();
+    let operation = run(&world, &world.approved("op-1"));
+    assert_eq!(operation.phase, Phase::Failed);
+    assert!(operation.note.contains("the drain theirs of somebody"), "{}", operation.note);
+    assert_eq!(world.state().diary, Vec::<String>::new());
+    assert!(read::<DrainRecord>(&world, "drain/files").state.is_closed(), "their drain goes on");
+}
+
+#[test]
+fn a_crash_restart_between_the_request_and_the_drain_is_not_the_operations() {
+    let world = World::of(&["files"]);
+    let ask = Ask::restart(name("op-1"), vec![name("files")], "it is stale");
+    finish(world.governor().request(&Caller::local(), &ask, &world)).unwrap();
+    let components = world.governor().components().clone();
+    let files = name("files");
+    finish(components.stopped(&files, Generation(1), ComponentState::Unavailable)).unwrap();
+    finish(components.begin_generation(&files)).unwrap();
+    finish(world.governor().approve(&Caller::operator(name("ops")), &name("op-1"), &world)).unwrap();
+    let operation = finish(world.governor().run(&name("op-1"), &world)).unwrap();
+    let generations = Generations { before: Generation(2), after: Some(Generation(3)) };
+    assert_eq!(operation.generations[&files], generations);
 }
