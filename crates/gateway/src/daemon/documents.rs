@@ -91,6 +91,8 @@ pub(super) fn component(record: &Component, seen: &Seen, gate: &tidegate_drain::
     let state = match record.state {
         // While a drain has the gate, that is what matters to whoever looks.
         ComponentState::Ready if !gate.is_open() => ComponentState::Draining,
+        // The record is of a server that has ended, or whose daemon has: the next one is on its way.
+        ComponentState::Ready if seen.pid.is_none() => ComponentState::Starting,
         state => state,
     };
     json!({
