@@ -197,6 +197,29 @@ impl Relay {
         out
     }
 
+    /// A line for the server that its pipe took nothing of: the request in it was never written, and waits for the next
+    /// generation in its old place. To be said before [`Relay::server_died`], of the last such line first.
+    pub fn never_written(&mut self, line: &[u8]) {
+        let Ok(message) = Message::parse(line.trim_ascii_end().to_vec()) else { return };
+        let crate::Kind::Request { id, .. } = message.kind() else { return };
+        let number = id.as_number().and_then(|upstream| self.pending.of_upstream(upstream));
+        let Some(number) = number else { return };
+        let until_ms = self.pending.get(number).map_or(0, |entry| entry.deadline_ms);
+        match self.pending.unfly(number, message, until_ms) {
+            Some(flight) if flight.detached => {
+                // Nobody waits for it, and it was never executed.
+                flight.permit.finish();
+                self.pending.remove(number);
+            }
+            Some(flight) => {
+                flight.permit.finish();
+                let bytes = self.pending.get(number).map_or(0, Entry::bytes);
+                self.held.push_first(number, bytes);
+            }
+            None => {}
+        }
+    }
+
     /// The dead server's whole tree is proved gone: nothing of it executes any more, so nothing of it holds any more.
     pub fn server_proved_dead(&mut self) {
         for permit in self.lingering.drain(..) {

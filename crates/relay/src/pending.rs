@@ -134,6 +134,17 @@ impl Pending {
         }
     }
 
+    /// The entry was not written after all; `message` is what it would have been, under whatever id.
+    pub(crate) fn unfly(&mut self, number: u64, message: Message, until_ms: u64) -> Option<Flight> {
+        let entry = self.entries.get_mut(&number)?;
+        let State::Flying(flight) = std::mem::replace(&mut entry.state, State::Queued { until_ms }) else {
+            return None;
+        };
+        entry.message = Some(message);
+        self.by_upstream.remove(&flight.upstream);
+        Some(flight)
+    }
+
     /// Nobody waits for its answer any more, and the client may use its id again.
     pub(crate) fn detach(&mut self, number: u64) {
         let Some(entry) = self.entries.get_mut(&number) else { return };

@@ -17,8 +17,20 @@ pub(crate) enum WriteError {
     #[error("an earlier line was written in part: the server has to be restarted")]
     Torn,
     /// The pipe failed: the server is gone.
-    #[error("the server does not read any more")]
-    Pipe(#[from] io::Error),
+    #[error("the server does not read any more, {taken} bytes into the line")]
+    Pipe {
+        /// How much of the line the pipe took. With 0 the server has surely read nothing of it.
+        taken: usize,
+        /// What the pipe says.
+        source: io::Error,
+    },
+}
+
+impl WriteError {
+    /// Whether it is sure that the server has read nothing of the line.
+    pub(crate) fn took_nothing(&self) -> bool {
+        matches!(self, Self::Pipe { taken: 0, .. })
+    }
 }
 
 #[derive(Debug)]
@@ -48,7 +60,7 @@ impl ServerStdin {
     /// Not safe once it has begun to write: the pipe then refuses every later line as [`WriteError::Torn`].
     ///
     /// # Errors
-    /// [`WriteError`]; the server may have read a part of the line in each case.
+    /// [`WriteError`]; unless it says that the pipe took nothing, the server may have read a part of the line.
     pub(crate) async fn write_line(&self, line: &[u8]) -> Result<(), WriteError> {
         let mut closing = self.closing.subscribe();
         let mut state = self.state.lock().await;
@@ -73,10 +85,19 @@ impl ServerStdin {
     }
 }
 
-async fn write(pipe: &mut ChildStdin, line: &[u8]) -> io::Result<()> {
-    pipe.write_all(line).await?;
-    if line.last() != Some(&b'\n') {
-        pipe.write_all(b"\n").await?;
+async fn write(pipe: &mut ChildStdin, line: &[u8]) -> Result<(), WriteError> {
+    let end: &[u8] = if line.last() == Some(&b'\n') { b"" } else { b"\n" };
+    let mut taken = 0;
+    for mut rest in [line, end] {
+        while !rest.is_empty() {
+            let written = match pipe.write(rest).await {
+                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                other => other,
+            };
+            let written = written.map_err(|source| WriteError::Pipe { taken, source })?;
+            taken += written;
+            rest = &rest[written..];
+        }
     }
-    pipe.flush().await
+    pipe.flush().await.map_err(|source| WriteError::Pipe { taken, source })
 }

@@ -203,3 +203,29 @@ fn a_dead_server_that_nobody_noticed_costs_nothing_when_nothing_was_written() {
     world.generation(2, TOOLS);
     assert_eq!(world.answer(1, "1"), [r#"1< {"jsonrpc":"2.0","id":1,"result":{"ok":true}}"#]);
 }
+
+#[test]
+fn a_call_that_the_pipe_never_took_was_never_written() {
+    let mut world = World::ready();
+    world.call(1, "\"a\"", "write");
+    let id = world.upstream(1, "\"a\"");
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"write"}}}}"#);
+    world.relay.never_written(format!("{line}\n").as_bytes());
+    assert_eq!(world.die(), [""; 0], "nothing is lost");
+    assert_eq!(world.relay.held(), 1);
+    let written = world.generation(2, TOOLS).join("\n");
+    assert!(written.contains("write"), "{written}");
+    assert_eq!(world.answer(1, "\"a\"").len(), 1, "its own answer, once");
+}
+
+#[test]
+fn a_call_that_was_never_written_and_that_nobody_waits_for_is_forgotten() {
+    let mut world = World::ready();
+    world.call(1, "1", "write");
+    let id = world.upstream(1, "1");
+    let now = world.now;
+    world.relay.stream_gone(tidegate_relay::StreamId(1), &now);
+    world.relay.never_written(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#).as_bytes());
+    assert_eq!(world.die(), [""; 0]);
+    assert_eq!(world.relay.gate().in_flight(), 0);
+}

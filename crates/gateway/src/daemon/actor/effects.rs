@@ -35,10 +35,10 @@ impl Actor {
                     let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
                     grumble("the unsafe mark could not be recorded", marked);
                 }
-                Effect::WriteServer { line } => {
-                    if let Some(up) = &self.up
-                        && up.to_server.try_send(line).is_err()
-                        && up.ending.is_none()
+                Effect::WriteServer { mut line } => {
+                    line.push(b'\n');
+                    if let Some(to_server) = self.up.as_ref().and_then(|up| up.to_server.as_ref())
+                        && to_server.try_send(line).is_err()
                     {
                         say(&format!(
                             "{} does not read its input; what it was sent may be lost",

@@ -29,18 +29,25 @@ impl Actor {
     pub(super) async fn install(&mut self, server: Server, facts: ServerFacts) -> Verified {
         let Server { stdin, stdout, handle } = server;
         let (to_server, mut lines) = mpsc::channel::<Vec<u8>>(TO_SERVER);
-        tokio::spawn(async move {
+        let writing = tokio::spawn(async move {
+            let mut unwritten = Vec::new();
             while let Some(line) = lines.recv().await {
                 // A pipe that fails means a server that has ended, which its exit tells; nothing more is written then.
-                if stdin.write_line(&line).await.is_err() {
-                    return;
+                if let Err(error) = stdin.write_line(&line).await {
+                    unwritten.extend(error.took_nothing().then_some(line));
+                    break;
                 }
             }
+            while let Some(line) = lines.recv().await {
+                unwritten.push(line);
+            }
+            unwritten
         });
         self.up = Some(Up {
             stdout,
             handle,
-            to_server,
+            to_server: Some(to_server),
+            writing: Some(writing),
             generation: facts.generation,
             reading: true,
             told_dead: false,
@@ -113,11 +120,22 @@ impl Actor {
         }
         let Some(up) = self.up.as_mut() else { return };
         up.reading = false;
-        if !std::mem::replace(&mut up.told_dead, true) {
-            self.pages.clear();
-            let effects = self.relay.server_died(&self.ctx.now());
-            self.perform(effects).await;
+        if std::mem::replace(&mut up.told_dead, true) {
+            return;
         }
+        self.pages.clear();
+        // What its pipe never took was never written, and is the next generation's. No more can be added: the sender goes.
+        up.to_server = None;
+        let writing = up.writing.take();
+        let unwritten = match writing {
+            Some(writing) => tokio::time::timeout(LAST_WORDS, writing).await,
+            None => return,
+        };
+        for line in unwritten.ok().and_then(Result::ok).into_iter().flatten().rev() {
+            self.relay.never_written(&line);
+        }
+        let effects = self.relay.server_died(&self.ctx.now());
+        self.perform(effects).await;
     }
 
     pub(super) fn stop(&mut self, proof: oneshot::Sender<Proof>) {

@@ -32,7 +32,10 @@ const IDLE: Duration = Duration::from_secs(3_600);
 struct Up {
     stdout: crate::process::Lines<tokio::process::ChildStdout>,
     handle: ServerHandle,
-    to_server: mpsc::Sender<Vec<u8>>,
+    /// Lines for its pipe; gone once nothing more is to be written.
+    to_server: Option<mpsc::Sender<Vec<u8>>>,
+    /// Writes them. Answers those that the pipe took nothing of.
+    writing: Option<JoinHandle<Vec<Vec<u8>>>>,
     generation: Generation,
     /// Its output has not ended.
     reading: bool,
