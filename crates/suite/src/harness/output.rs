@@ -30,7 +30,6 @@ impl Output {
 
     /// Its document; it has done what it was to do.
     #[track_caller]
-    #[must_use]
     pub fn done(&self) -> Value {
         self.ends_with(0);
         self.document()

@@ -108,6 +108,12 @@ impl Rig {
         daemon.wait()
     }
 
+    /// Every process of the rig that runs.
+    #[must_use]
+    pub fn running(&self) -> Vec<Residue> {
+        Residue::of(&self.root)
+    }
+
     /// Waits until nothing of the rig runs any more.
     #[track_caller]
     pub fn leaves_nothing(&self) {
@@ -197,9 +203,13 @@ impl Rig {
     /// Asks for a restart; gives the operation's id.
     #[track_caller]
     pub fn request(&self, by: &str, components: &[&str]) -> String {
-        let mut args = vec!["restart", "request", "--reason", "the test says so"];
-        args.extend(components);
-        operation_id(&self.by(by, &args).done())
+        operation_id(&self.by(by, &request(components)).done())
+    }
+
+    /// Asks for a restart without a credential; gives the operation's id.
+    #[track_caller]
+    pub fn asks(&self, components: &[&str]) -> String {
+        operation_id(&self.local(&request(components)).done())
     }
 
     /// An operation.
@@ -259,11 +269,19 @@ impl Rig {
     #[track_caller]
     #[must_use]
     pub fn connect_apart(&self, component: &str, session: &str) -> Client {
-        let name = format!("{session} at {component}, apart");
-        let mut client = Client::over(
-            &name,
-            Process::start_group(&name, self.apart(&["connect", component, "--session", session])),
-        );
+        self.client_apart(session, &["connect", component, "--session", session])
+    }
+
+    /// The governance tools, in the name of a session, through a client process of their own.
+    #[track_caller]
+    #[must_use]
+    pub fn control_apart(&self, session: &str) -> Client {
+        self.client_apart(session, &["connect", "--control", "--session", session])
+    }
+
+    fn client_apart(&self, session: &str, args: &[&str]) -> Client {
+        let name = format!("{session}, apart");
+        let mut client = Client::over(&name, Process::start_group(&name, self.apart(args)));
         client.handshake();
         client
     }
@@ -275,6 +293,14 @@ impl Rig {
         shell.arg("--config").arg(self.config()).args(args);
         shell.env_remove("TIDEGATE_CONFIG").env_remove("TIDEGATE_TOKEN");
         shell
+    }
+
+    /// Program and arguments of a shim, for a client that starts its servers itself.
+    #[must_use]
+    pub fn connect_args(&self, component: &str, session: &str) -> (PathBuf, Vec<String>) {
+        let config = self.config().to_str().unwrap().to_owned();
+        let args = ["--config", &config, "connect", component, "--session", session].map(str::to_owned);
+        (binary::tidegate(), args.into())
     }
 
     /// The governance tools, in the name of a session, as `by` (nobody: `local`).
@@ -310,6 +336,10 @@ impl Drop for Rig {
         self.daemon = None;
         Residue::end_all(&self.root);
     }
+}
+
+fn request<'a>(components: &[&'a str]) -> Vec<&'a str> {
+    ["restart", "request", "--reason", "the test says so"].into_iter().chain(components.iter().copied()).collect()
 }
 
 /// The id of the operation in a document.

@@ -1,8 +1,14 @@
 //! The ten bullets at process level: the real binary, real pipes, real kills. Each story is in a file of its own; here
-//! they leave their evidence.
+//! they leave their evidence. Beside them, three sessions of the official SDK, and kills at any instant.
 
 mod authority;
 mod drain;
+mod failure;
+mod kill;
+mod leases;
+mod memory;
+mod scope;
+mod sessions;
 
 use tidegate_suite::{Evidence, Level, manifest};
 
@@ -32,4 +38,34 @@ fn bullet_03_active_safe_work_finishes() {
 #[test]
 fn bullet_04_unsafe_mutation_blocks_restart() {
     prove(4, drain::unsafe_work_blocks);
+}
+
+#[test]
+fn bullet_05_durable_checkpoints() {
+    prove(5, memory::checkpoints_are_durable);
+}
+
+#[test]
+fn bullet_06_no_silent_orphans() {
+    prove(6, leases::no_lease_is_orphaned_silently);
+}
+
+#[test]
+fn bullet_07_resume_or_next_action() {
+    prove(7, memory::everybody_goes_on_or_is_told);
+}
+
+#[test]
+fn bullet_08_failed_drain_leaves_work() {
+    prove(8, failure::a_failed_drain_leaves_work);
+}
+
+#[test]
+fn bullet_09_scoped() {
+    prove(9, scope::only_the_scope_notices);
+}
+
+#[test]
+fn bullet_10_no_chat_reconstruction() {
+    prove(10, memory::the_state_directory_is_enough);
 }
