@@ -304,6 +304,20 @@ fn an_interrupted_attempt_does_not_count_and_there_is_always_one_more() {
 }
 
 #[test]
+fn what_was_verified_before_an_interruption_is_verified_again_or_given_up() {
+    let half = BTreeMap::from([("a".parse().unwrap(), Verified::default())]);
+    let interrupted = Operation { verified: half, starts: 2, ..at(Phase::Verifying) };
+    let again = check(&interrupted, &Event::Interrupted, "Stopping: a+b stopping -> stop a+b");
+    let starting = check(&again, &stopped(&["b"], &["a"]), "Starting: dead b, begingenerations -> start b");
+    let verifying = check(&starting, &started(&["b"], &[]), "Verifying: b verifying -> verify b");
+    check(
+        &verifying,
+        &verified(&["b"], &[]),
+        "Failed: incident NotRestarted, reopened, restore, settleleases, tell -> reopen, resumed \"b\", unavailable \"a\"",
+    );
+}
+
+#[test]
 fn the_components_are_given_up_once_the_gates_are_open() {
     for phase in [Phase::Completed, Phase::Refused, Phase::Cancelled, Phase::Failed] {
         let ended = at(phase);

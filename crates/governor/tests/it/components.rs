@@ -1,6 +1,6 @@
 //! The component's record: one server at a time, generations that only grow, a mark that sticks.
 
-use crate::support::finish;
+use crate::support::{finish, nudge};
 use crate::world::{World, name};
 use tidegate_core::{BootId, Generation, ProcessIdentity};
 use tidegate_governor::{Component, ComponentError, ComponentState, Components};
@@ -76,6 +76,22 @@ fn an_operation_that_owns_a_component_is_the_only_one_to_start_it() {
         finish(components.set_state(&files, Generation(1), ComponentState::Ready, None)),
         "files belongs to operation a",
     );
+}
+
+#[test]
+fn a_start_that_races_with_an_approval_is_decided_anew() {
+    let world = World::of(&["files"]);
+    let (components, files) = (components(&world), name("files"));
+    finish(components.stopped(&files, Generation(1), ComponentState::Unavailable)).unwrap();
+    let refusal = finish(async {
+        let mut begin = Box::pin(components.begin_generation(&files));
+        // It has read that nobody owns the component, and is about to commit.
+        assert!(nudge(&mut begin).await.is_none());
+        world.approved("a");
+        begin.await
+    });
+    check(refusal, "files belongs to operation a");
+    assert_eq!(world.component("files").generation, Generation(1));
 }
 
 #[test]

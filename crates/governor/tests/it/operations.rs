@@ -6,9 +6,9 @@ use crate::world::{Drains, World, holder, name};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::{Clock, Generation, NextAction, OperationId, WorkClass};
-use tidegate_drain::{Begin, DrainRecord, decide_begin};
+use tidegate_drain::{Begin, DrainRecord, End, decide_begin, decide_end};
 use tidegate_governor::{
-    Ask, Caller, ComponentState, Generations, GovernorError, Operation, Phase, Verified,
+    Ask, Caller, ComponentState, Generations, GovernorError, MAX_ENDED, Operation, Phase, Verified,
 };
 use tidegate_leases::{Acquire, LeaseKey, LeaseState, Leases, Owner};
 use tidegate_store::{Store, View, transact};
@@ -159,6 +159,18 @@ fn an_unavailable_component_is_brought_back_by_the_next_restart() {
 }
 
 #[test]
+fn an_unavailable_component_stays_so_when_its_restart_is_refused() {
+    let world = World::of(&["files"]);
+    world.state().bad_starts.insert(name("files"), 2);
+    let failed = run(&world, &world.approved("op-1"));
+    world.state().drains = Drains::Refused(vec![holder("write_file", WorkClass::Mutating, 60_000)]);
+    let refused = finish(world.governor().run(&world.approved("op-2"), &world)).unwrap();
+    assert_eq!(refused.phase, Phase::Refused);
+    let files = world.component("files");
+    assert_eq!((files.state, files.incident), (ComponentState::Unavailable, failed.incident));
+}
+
+#[test]
 fn a_server_that_can_not_be_proved_dead_gets_no_successor() {
     let world = World::of(&["files", "mail"]);
     world.state().undying.insert(name("files"));
@@ -172,6 +184,7 @@ fn a_server_that_can_not_be_proved_dead_gets_no_successor() {
 #[test]
 fn a_signal_stops_everything_and_starts_nothing() {
     let world = World::of(&["files", "mail"]);
+    finish(world.governor().components().mark_unsafe(&name("files"), Generation(1))).unwrap();
     let ask = Ask::shutdown(name("end"), vec![name("files"), name("mail")]);
     let operation = finish(world.governor().request(&Caller::signal(), &ask, &world)).unwrap();
     assert_eq!((operation.phase, operation.requested_by.as_str()), (Phase::Approved, "signal"));
@@ -179,6 +192,7 @@ fn a_signal_stops_everything_and_starts_nothing() {
     assert_eq!((operation.phase, operation.incident), (Phase::Completed, None));
     assert!(world.state().running.is_empty());
     assert_eq!((world.component("files").process, world.component("mail").process), (None, None));
+    assert!(!world.component("files").unsafe_possible, "nothing runs in a server that is dead");
     assert_eq!(world.state().gates.len(), 2, "nothing is let in any more");
     assert_eq!(world.keys("operation-lock/"), Vec::<String>::new());
     assert_eq!(finish(world.governor().recover(&world)).unwrap(), []);
@@ -398,6 +412,53 @@ fn a_component_that_drains_for_somebody_else_is_not_restarted() {
     assert!(operation.note.contains("the drain theirs of somebody"), "{}", operation.note);
     assert_eq!(world.state().diary, Vec::<String>::new());
     assert!(read::<DrainRecord>(&world, "drain/files").state.is_closed(), "their drain goes on");
+}
+
+#[test]
+fn nothing_is_stopped_when_the_drain_was_reopened_behind_the_operation() {
+    let world = World::of(&["files"]);
+    let id = world.approved("op-1");
+    let governor = world.governor();
+    let parts = world.parts();
+    let scope = [name("files")];
+    let end = End::Reopened { reason: "by hand".to_owned() };
+    let ran = finish(async {
+        let mut run = Box::pin(governor.run(&id, &world));
+        while world.operation(&id).phase != Phase::Draining {
+            assert!(nudge(&mut run).await.is_none());
+        }
+        let drain = world.operation(&id).drain.unwrap().id;
+        let decide = |view: &View| decide_end(view, &scope, &drain, &end, &parts.clock.now());
+        transact(&*parts.store, &tidegate_drain::scope(&scope), decide).await.unwrap();
+        run.await
+    });
+    assert!(matches!(ran, Err(GovernorError::Drain(_))), "{ran:?}");
+    assert_eq!(world.state().stops, 0);
+    assert_eq!(finish(governor.settle(&id, &world)).unwrap().phase, Phase::Failed);
+    check_settled(&world, &world.operation(&id));
+}
+
+#[test]
+fn an_operation_that_has_yet_to_reopen_is_not_forgotten() {
+    let world = World::of(&["files"]);
+    world.state().drains = Drains::Refused(vec![holder("write_file", WorkClass::Mutating, 60_000)]);
+    let id = world.approved("op-1");
+    let governor = world.governor();
+    finish(async {
+        let mut run = Box::pin(governor.run(&id, &world));
+        while !world.operation(&id).is_to_reopen() {
+            assert!(nudge(&mut run).await.is_none());
+        }
+    });
+    for n in 0..MAX_ENDED + 1 {
+        world.clock.advance(10);
+        let ask = Ask::restart(name(&format!("r{n}")), vec![name("files")], "again");
+        finish(governor.request(&Caller::local(), &ask, &world)).unwrap();
+        finish(governor.cancel(&Caller::local(), &ask.id)).unwrap();
+    }
+    assert!(world.operation(&id).is_to_reopen(), "the oldest of all is still there");
+    finish(governor.recover(&world)).unwrap();
+    check_settled(&world, &world.operation(&id));
 }
 
 #[test]

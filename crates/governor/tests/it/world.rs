@@ -288,7 +288,10 @@ impl Actuator for World {
             pause().await;
             let drains = self.state().drains.clone();
             let verdict = match drains {
-                Drains::Drained(read_only) => Verdict::Drained { read_only },
+                Drains::Drained(read_only) => {
+                    self.clock.advance(700);
+                    Verdict::Drained { read_only }
+                }
                 Drains::Refused(holders) => {
                     progress(&holders);
                     for holder in &holders {
