@@ -93,6 +93,24 @@ fn a_restart_that_crashes_anywhere_is_completed_or_undone() {
 }
 
 #[test]
+fn running_what_was_interrupted_settles_it() {
+    for polls in 0..MOST_POLLS {
+        let world = World::of(&["files"]);
+        let id = world.approved("op-1");
+        let ran = crash_after(polls, world.governor().run(&id, &world));
+        let crashed_in = world.operation(&id).phase;
+        let operation = finish(world.governor().run(&id, &world)).unwrap();
+        check_settled(&world, &operation);
+        let undone = matches!(crashed_in, Phase::Draining | Phase::Checkpointing);
+        assert_eq!(operation.phase == Phase::Failed, undone, "{crashed_in} came to {}", operation.phase);
+        if ran.is_some() {
+            return;
+        }
+    }
+    panic!("the operation takes more than {MOST_POLLS} polls");
+}
+
+#[test]
 fn two_components_that_crash_anywhere_are_both_completed_or_both_undone() {
     crash_everywhere(
         || World::of(&["files", "mail"]),
