@@ -8,6 +8,8 @@ mod cli;
 mod config;
 mod daemon;
 mod exit;
+mod lines;
+mod link;
 mod process;
 mod shim;
 mod wire;

@@ -5,16 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::io;
 use tidegate_core::{ComponentName, ProcessIdentity, SessionId, SessionName, WorkClass};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 /// The version of this protocol; both ends must speak the same.
 pub(crate) const WIRE_VERSION: u32 = 1;
-/// The longest line either side accepts: one MCP message of the largest size, and its tag.
-pub(crate) const MAX_LINE_BYTES: usize = MAX_MESSAGE_BYTES + 64;
-/// The largest MCP message, in bytes. A larger one is answered with an error and not forwarded.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The first line of a connection.
 #[derive(Debug, Serialize, Deserialize)]
@@ -138,81 +132,15 @@ pub(crate) fn frame(tag: u8, payload: &[u8]) -> Vec<u8> {
 
 /// A note as a line.
 pub(crate) fn note_frame(note: &Note) -> Vec<u8> {
-    frame(NOTE, &json_line(note))
+    let mut line = vec![NOTE];
+    line.extend(json_line(note));
+    line
 }
 
-/// A document as one line of JSON, without its line feed.
+/// A document as one line of JSON.
 pub(crate) fn json_line<T: Serialize>(document: &T) -> Vec<u8> {
     // Only maps whose keys aren't strings fail; no document of this protocol has one.
-    serde_json::to_vec(document).unwrap_or_default()
-}
-
-/// What reading a line came to.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    /// A whole line is in the buffer, without its line feed.
-    Whole,
-    /// The line was longer than the limit; it was skipped and this many bytes of it are gone.
-    TooLong(usize),
-    /// The other side is done; an unfinished line is dropped.
-    End,
-}
-
-/// Reads up to the next byte 0x0A into `line`, which is cleared first. At most `limit` bytes are kept.
-///
-/// # Cancel safety
-/// Not cancel safe: what was read of a line is lost with the future. Read in a task of its own.
-pub(crate) async fn read_line<R: AsyncBufRead + Unpin>(
-    reader: &mut R,
-    line: &mut Vec<u8>,
-    limit: usize,
-) -> io::Result<Line> {
-    line.clear();
-    let mut dropped = 0;
-    loop {
-        let chunk = reader.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok(Line::End);
-        }
-        let (used, done) = match chunk.iter().position(|b| *b == b'\n') {
-            Some(at) => (at + 1, true),
-            None => (chunk.len(), false),
-        };
-        let content = if done { used - 1 } else { used };
-        if dropped > 0 || line.len() + content > limit {
-            dropped += line.len() + content;
-            line.clear();
-        } else {
-            line.extend_from_slice(&chunk[..content]);
-        }
-        reader.consume(used);
-        if done {
-            return Ok(if dropped > 0 { Line::TooLong(dropped) } else { Line::Whole });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn lines(input: &[u8], limit: usize) -> Vec<String> {
-        let mut reader = tokio::io::BufReader::with_capacity(3, input);
-        let (mut line, mut seen) = (Vec::new(), Vec::new());
-        loop {
-            seen.push(match read_line(&mut reader, &mut line, limit).await.unwrap() {
-                Line::Whole => String::from_utf8_lossy(&line).into_owned(),
-                Line::TooLong(n) => format!("<{n} too many>"),
-                Line::End => return seen,
-            });
-        }
-    }
-
-    #[tokio::test]
-    async fn lines_end_at_byte_0a_alone_and_long_ones_are_skipped() {
-        assert_eq!(lines("a\u{2028}b\r\nc\n".as_bytes(), 99).await, ["a\u{2028}b\r", "c"]);
-        assert_eq!(lines(b"12345678\nok\n", 4).await, ["<8 too many>", "ok"]);
-        assert_eq!(lines(b"1234\nunfinished", 4).await, ["1234"]);
-        assert_eq!(lines(b"\n\n", 4).await, ["", ""]);
-    }
+    let mut line = serde_json::to_vec(document).unwrap_or_default();
+    line.push(b'\n');
+    line
 }

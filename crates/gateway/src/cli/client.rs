@@ -1,18 +1,15 @@
-//! The command line's end of the daemon's socket: one request, its progress, its result.
+//! What the command line asks the daemon with: the configuration, the token, the socket.
 
 use super::Global;
-use crate::api::{Reply, Request};
+use crate::api::Request;
 use crate::config::Config;
 use crate::exit::CliError;
-use crate::wire::{self, Hello, Line, MAX_LINE_BYTES, Role, WIRE_VERSION, Welcome, json_line, read_line};
+use crate::link::Link;
+use crate::wire::{Hello, Role, WIRE_VERSION, Welcome};
 use serde_json::Value;
-use std::io;
-use std::path::Path;
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 
 /// The variable with the caller's token.
-pub(crate) const TOKEN_VAR: &str = "TIDEGATE_TOKEN";
+const TOKEN_VAR: &str = "TIDEGATE_TOKEN";
 
 impl Global {
     /// The configuration that applies.
@@ -32,74 +29,30 @@ impl Global {
     }
 }
 
-/// Connects to the daemon's socket and says hello.
-///
-/// # Errors
-/// The socket's error, or what the daemon says.
-pub(crate) async fn connect(
-    socket: &Path,
-    hello: &Hello,
-) -> io::Result<(BufReader<tokio::net::unix::OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf, Welcome)> {
-    let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
-    let mut line = json_line(hello);
-    line.push(b'\n');
-    writer.write_all(&line).await?;
-    let mut reader = BufReader::new(reader);
-    let mut answer = Vec::new();
-    match read_line(&mut reader, &mut answer, MAX_LINE_BYTES).await? {
-        Line::Whole => {}
-        Line::TooLong(_) | Line::End => return Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-    let welcome = serde_json::from_slice(&answer).map_err(io::Error::other)?;
-    Ok((reader, writer, welcome))
-}
-
-/// The hello of a plain command.
-pub(crate) fn hello_command(token: Option<String>) -> Hello {
-    Hello { wire: WIRE_VERSION, token, role: Role::Command }
-}
-
 /// Asks the daemon and returns its document; progress goes to `progress`.
 pub(super) async fn ask(
     global: &Global,
     request: &Request,
-    mut progress: impl FnMut(&Value),
+    progress: impl FnMut(&Value),
 ) -> Result<Value, CliError> {
     let config = global.load()?;
     let socket = config.socket();
-    let unreachable = |e: io::Error| {
+    let hello = Hello { wire: WIRE_VERSION, token: global.token()?, role: Role::Command };
+    let mut link = Link::connect(&socket, &hello).await.map_err(|error| {
         CliError::cannot(format!(
-            "no daemon answers at {} ({e}); start one with `tidegate serve --config {}`",
+            "no daemon answers at {} ({error}); start one with `tidegate serve --config {}`",
             socket.display(),
             config.path.display()
         ))
-    };
-    let (mut reader, mut writer, welcome) =
-        connect(&socket, &hello_command(global.token()?)).await.map_err(unreachable)?;
-    if let Welcome::Refused { message, .. } = welcome {
+    })?;
+    if let Welcome::Refused { message, .. } = link.welcome {
         return Err(CliError::cannot(message));
     }
-    let mut line = json_line(request);
-    line.push(b'\n');
-    writer.write_all(&line).await.map_err(unreachable)?;
-    loop {
-        match read_line(&mut reader, &mut line, wire::MAX_LINE_BYTES).await.map_err(unreachable)? {
-            Line::Whole => {}
-            Line::TooLong(_) | Line::End => {
-                return Err(CliError::cannot(
-                    "the daemon ended before it answered; what was asked may or may not have been done: look with `tidegate status`",
-                ));
-            }
-        }
-        match serde_json::from_slice(&line) {
-            Ok(Reply::Progress(value)) => progress(&value),
-            Ok(Reply::Done(value)) => return Ok(value),
-            Ok(Reply::Failed(failure)) => return Err(failure.into()),
-            Err(e) => {
-                return Err(CliError::cannot(format!(
-                    "the daemon's answer can't be read ({e}); is it of another version?"
-                )));
-            }
-        }
-    }
+    let answer = link.ask(request, progress).await.map_err(|error| {
+        CliError::cannot(format!(
+            "the daemon ended before it answered ({error}); what was asked may or may not have been done: look with `tidegate \
+             status`"
+        ))
+    })?;
+    Ok(answer?)
 }

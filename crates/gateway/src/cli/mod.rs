@@ -12,7 +12,6 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use tidegate_core::{ComponentName, Fence, IncidentId, OperationId, SessionName, WorkClass};
 
-pub(crate) use client::connect;
 pub(crate) use state::resume_offline;
 
 /// An MCP gateway that restarts the servers many agent sessions share, with nothing lost.

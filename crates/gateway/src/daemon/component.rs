@@ -18,7 +18,7 @@ pub(super) enum Msg {
     /// A connection said something.
     Line { stream: StreamId, line: Vec<u8> },
     /// A connection said too much at once.
-    TooLong { stream: StreamId, bytes: usize },
+    TooLong { stream: StreamId, head: Vec<u8>, tail: Vec<u8>, bytes: usize },
     /// A connection is gone.
     Gone { stream: StreamId },
     /// The session has been ended: tell the shim not to come back.

@@ -7,9 +7,8 @@ use super::outbox::Outbox;
 use super::sessions::Connection;
 use crate::api::{Failure, Reply, Request};
 use crate::config::nearest;
-use crate::wire::{
-    Attach, Hello, Line, MAX_LINE_BYTES, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line, read_line,
-};
+use crate::lines::{Line, Lines};
+use crate::wire::{Attach, Hello, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +19,7 @@ use tidegate_governor::Caller;
 use tidegate_host::OsEntropy;
 use tidegate_leases::Owner;
 use tidegate_relay::{Marked, StreamFacts, StreamId};
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
@@ -30,7 +29,7 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(10);
 /// Numbers streams within this daemon.
 static LAST_STREAM: AtomicU64 = AtomicU64::new(0);
 
-type Reader = BufReader<OwnedReadHalf>;
+type Reader = Lines<OwnedReadHalf>;
 
 /// Serves one connection to its end. What goes wrong with it is its own.
 pub(super) async fn serve(daemon: Arc<Daemon>, socket: UnixStream) {
@@ -40,12 +39,10 @@ pub(super) async fn serve(daemon: Arc<Daemon>, socket: UnixStream) {
 
 async fn hello(daemon: &Arc<Daemon>, socket: UnixStream) -> io::Result<()> {
     let (reader, mut writer) = socket.into_split();
-    let mut reader = BufReader::new(reader);
-    let mut line = Vec::new();
-    let read = tokio::time::timeout(HELLO_PATIENCE, read_line(&mut reader, &mut line, MAX_LINE_BYTES)).await;
-    if !matches!(read, Ok(Ok(Line::Whole))) {
+    let mut reader = Lines::new(reader);
+    let Ok(Ok(Some(Line::Whole(line)))) = tokio::time::timeout(HELLO_PATIENCE, reader.next()).await else {
         return Ok(());
-    }
+    };
     let hello: Hello = match serde_json::from_slice(&line) {
         Ok(Hello { wire, .. }) if wire != WIRE_VERSION => {
             let message = format!(
@@ -74,9 +71,7 @@ async fn hello(daemon: &Arc<Daemon>, socket: UnixStream) -> io::Result<()> {
 }
 
 async fn refuse(writer: &mut OwnedWriteHalf, message: String, retry: bool) -> io::Result<()> {
-    let mut line = json_line(&Welcome::Refused { message, retry });
-    line.push(b'\n');
-    writer.write_all(&line).await
+    writer.write_all(&json_line(&Welcome::Refused { message, retry })).await
 }
 
 async fn welcome(
@@ -84,9 +79,7 @@ async fn welcome(
     session: Option<SessionId>,
     notice: Option<String>,
 ) -> io::Result<()> {
-    let mut line = json_line(&Welcome::Open { session, notice });
-    line.push(b'\n');
-    writer.write_all(&line).await
+    writer.write_all(&json_line(&Welcome::Open { session, notice })).await
 }
 
 /// A connection that has become part of a session.
@@ -177,12 +170,7 @@ async fn requests(
     mut reader: Reader,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<()> {
-    let mut line = Vec::new();
-    loop {
-        match read_line(&mut reader, &mut line, MAX_LINE_BYTES).await? {
-            Line::Whole => {}
-            Line::TooLong(_) | Line::End => return Ok(()),
-        }
+    while let Some(Line::Whole(line)) = reader.next().await? {
         let answer = match serde_json::from_slice::<Request>(&line) {
             Ok(Request::RestartWait { id }) => super::operations::wait(daemon, &id, &mut writer).await?,
             Ok(request) => super::handlers::handle(daemon, caller, session, request).await,
@@ -194,10 +182,9 @@ async fn requests(
             Ok(document) => Reply::Done(document),
             Err(failure) => Reply::Failed(failure),
         };
-        let mut line = json_line(&reply);
-        line.push(b'\n');
-        writer.write_all(&line).await?;
+        writer.write_all(&json_line(&reply)).await?;
     }
+    Ok(())
 }
 
 async fn stream(
@@ -223,6 +210,7 @@ async fn stream(
         Err((message, retry)) => return refuse(&mut writer, message, retry).await,
     };
     let session = attached.session.clone();
+    daemon.ctx.acquaint(&session, &component).await;
     let served = async {
         welcome(&mut writer, Some(session.clone()), attached.notice.clone()).await?;
         let resumed = match resume {
@@ -251,18 +239,20 @@ async fn lines(
     outbox: &Outbox,
     reader: &mut Reader,
 ) -> io::Result<()> {
-    let mut line = Vec::new();
     loop {
         outbox.drained().await;
-        match read_line(reader, &mut line, MAX_LINE_BYTES).await? {
-            Line::Whole if line.first() == Some(&MESSAGE) => {
+        match reader.next().await? {
+            Some(Line::Whole(mut line)) if line.first() == Some(&MESSAGE) => {
                 line.remove(0);
-                handle.tell(Msg::Line { stream, line: std::mem::take(&mut line) }).await;
+                handle.tell(Msg::Line { stream, line }).await;
                 daemon.active(session);
             }
-            Line::Whole => say("a shim sent a line without a tag; is it of another version?"),
-            Line::TooLong(bytes) => handle.tell(Msg::TooLong { stream, bytes }).await,
-            Line::End => return Ok(()),
+            Some(Line::Whole(_)) => say("a shim sent a line without a tag; is it of another version?"),
+            Some(Line::TooLong { bytes, head, tail }) => {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                handle.tell(Msg::TooLong { stream, head, tail, bytes }).await;
+            }
+            Some(Line::Torn { .. }) | None => return Ok(()),
         }
     }
 }

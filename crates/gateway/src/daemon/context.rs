@@ -1,5 +1,6 @@
 //! What every room of the daemon works with: the store's shells, the clocks, and the hands that start processes.
 
+use super::sessions::Registry;
 use super::start::Launcher;
 use crate::process::Spawner;
 use std::fmt::Display;
@@ -22,6 +23,7 @@ pub(super) struct Context {
     pub(super) checkpoints: Checkpoints,
     pub(super) incidents: Incidents,
     pub(super) leases: Leases,
+    pub(super) registry: Arc<Registry>,
     pub(super) spawner: Spawner,
     pub(super) launcher: Launcher,
     /// How long a successor waits for the tree of a daemon that died.
@@ -82,6 +84,7 @@ impl Context {
             class: call.class,
             state: CallState::Unknown,
         });
+        self.registry.set_unsure(&call.session, true);
         if let Err(error) = self.checkpoints.checkpoint(&[draft]).await {
             say(&format!("a call of unknown outcome could not be recorded for {}: {error}", call.session));
         }

@@ -5,6 +5,7 @@ use super::component::{Msg, Seen};
 use super::documents;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
+use super::sessions::has_to_verify;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -234,6 +235,8 @@ async fn resume(
     if asking.is_some() {
         let told = daemon.ctx.checkpoints.told(&Resume::of(checkpoint.clone())).await;
         told.map_err(checkpoint_failure)?;
+        let now = daemon.ctx.checkpoints.get(&checkpoint.session).await.map_err(checkpoint_failure)?;
+        daemon.registry.set_unsure(&checkpoint.session, now.as_ref().is_some_and(has_to_verify));
     }
     Ok(document)
 }

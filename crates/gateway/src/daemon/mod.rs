@@ -1,5 +1,6 @@
 //! The daemon: owns the servers, the state directory and the socket. `serve` runs it to its end.
 
+mod acquaintance;
 mod actor;
 mod component;
 mod connection;

@@ -77,9 +77,7 @@ pub(super) async fn wait(
 }
 
 async fn progress(writer: &mut OwnedWriteHalf, value: Value) -> io::Result<()> {
-    let mut line = json_line(&Reply::Progress(value));
-    line.push(b'\n');
-    writer.write_all(&line).await
+    writer.write_all(&json_line(&Reply::Progress(value))).await
 }
 
 /// Ends the operations that an earlier daemon left, before any gate opens. Those that can't be settled yet are tried

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// The most bytes that wait for a client that doesn't read. Beyond it the connection is cut: two of the largest
 /// messages, far more than any burst of notifications.
-const MAX_BACKLOG_BYTES: usize = 2 * crate::wire::MAX_MESSAGE_BYTES;
+const MAX_BACKLOG_BYTES: usize = 2 * crate::lines::MAX_LINE_BYTES;
 
 /// The connection is gone, or its backlog is over the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

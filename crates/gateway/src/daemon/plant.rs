@@ -1,13 +1,14 @@
 //! The governor's hands: gates, servers and sessions of this daemon. Does what it is told, and reports.
 
+use super::acquaintance::reset_note;
 use super::component::{Handle, Msg};
 use super::context::{Context, TokioTimer, grumble};
 use super::start::{self, NotStarted};
-use crate::config::{Config, ServerState};
+use crate::config::Config;
 use crate::process::{Server, end_old_tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use tidegate_checkpoints::{CallFact, CallState, Draft};
+use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
     ProcessIdentity, SessionId,
@@ -66,9 +67,7 @@ impl Plant {
     }
 
     fn reset(&self, component: &ComponentName) -> Option<NextAction> {
-        let config = self.config.component(component)?;
-        (config.state == ServerState::InProcess)
-            .then(|| NextAction::StateReset { component: component.clone() })
+        self.config.component(component)?.reset()
     }
 
     fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Handle> {
@@ -127,11 +126,7 @@ impl Plant {
         let (Some(handle), Some(reset)) = (self.components.get(component), self.reset(component)) else {
             return;
         };
-        let note = serde_json::json!({
-            "jsonrpc": "2.0", "method": "notifications/message",
-            "params": { "level": "warning", "logger": "tidegate", "data": reset.prompt() },
-        });
-        handle.tell(Msg::Tell { line: note.to_string().into_bytes() }).await;
+        handle.tell(Msg::Tell { line: reset_note(&reset) }).await;
     }
 }
 
@@ -236,6 +231,16 @@ impl Actuator for Plant {
                         },
                     });
                 }
+            }
+            // Who isn't connected now comes back to another server as well.
+            for known in self.ctx.acquainted(scope).await {
+                let concerned = scope.iter().filter(|name| known.generations.contains_key(*name));
+                let draft = Draft::new(known.session.clone());
+                drafts.entry(known.session).or_insert_with(|| Draft {
+                    actions: Actions::add(concerned.filter_map(|name| self.reset(name))),
+                    covers: covers.clone(),
+                    ..draft
+                });
             }
             drafts.into_values().collect()
         })

@@ -4,7 +4,7 @@ use super::component::Msg;
 use super::context::{Context, say};
 use super::credentials::Credentials;
 use super::plant::Plant;
-use super::sessions::Registry;
+use super::sessions::{Registry, has_to_verify};
 use super::start::Launcher;
 use super::{Daemon, actor, connection, hold, housekeeping, operations};
 use crate::config::{ComponentConfig, Config};
@@ -145,6 +145,7 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         checkpoints: Checkpoints::new(shared.clone(), clocks.clone(), entropy.clone(), probes),
         incidents: Incidents::new(shared, clocks, entropy),
         leases,
+        registry: registry.clone(),
         spawner: Spawner::new().map_err(ServeError::Supervise)?,
         launcher: Launcher::default(),
         drain_deadline: config.policy.drain_deadline,
@@ -187,13 +188,17 @@ fn relay(config: &Config, component: &ComponentConfig) -> RelayConfig {
     }
 }
 
-/// No connection survives a daemon: what its predecessor recorded as connected isn't.
+/// No connection survives a daemon: what its predecessor recorded as connected isn't. What it owed them is still owed.
 async fn detach_all(daemon: &Daemon) {
     let sessions = match daemon.ctx.checkpoints.list().await {
         Ok(sessions) => sessions,
         Err(error) => return say(&format!("the sessions can't be read: {error}")),
     };
-    for checkpoint in sessions.into_iter().filter(|c| c.is_attached()) {
+    for checkpoint in sessions.into_iter().filter(|c| c.ended.is_none()) {
+        daemon.registry.set_unsure(&checkpoint.session, has_to_verify(&checkpoint));
+        if !checkpoint.is_attached() {
+            continue;
+        }
         if let Err(error) = daemon.ctx.checkpoints.detach(&checkpoint.session, None).await {
             say(&format!("the session {} can't be detached: {error}", checkpoint.session));
         }

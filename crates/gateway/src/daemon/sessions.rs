@@ -1,10 +1,11 @@
 //! The sessions that are connected now. What is durable of them is the checkpoints'; what is here dies with the daemon.
 
 use super::component::{Handle, Msg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tidegate_core::{Clock as _, ProcessIdentity, SessionId};
+use tidegate_checkpoints::Checkpoint;
+use tidegate_core::{Clock as _, NextAction, ProcessIdentity, SessionId};
 use tidegate_drain::Gate;
 use tidegate_host::SystemClock;
 use tidegate_leases::{SessionFacts, Sessions};
@@ -25,13 +26,15 @@ pub(super) struct Connection {
 /// All open connections, by their durable ids.
 pub(super) struct Registry {
     connections: Mutex<BTreeMap<String, Connection>>,
+    /// Sessions that have not been told yet that the outcome of a call of theirs is unknown.
+    unsure: Mutex<BTreeSet<SessionId>>,
     gates: Vec<Gate>,
     clock: SystemClock,
 }
 
 impl Registry {
     pub(super) fn new(gates: Vec<Gate>, clock: SystemClock) -> Self {
-        Self { connections: Mutex::default(), gates, clock }
+        Self { connections: Mutex::default(), unsure: Mutex::default(), gates, clock }
     }
 
     fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
@@ -76,6 +79,19 @@ impl Registry {
         self.connections().values().filter(|c| c.session == *session).filter_map(leads_to).any(|open| !open)
     }
 
+    fn unsure(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether a session has yet to find out what became of a call: nothing of it is reclaimed until then.
+    pub(super) fn set_unsure(&self, session: &SessionId, unsure: bool) {
+        if unsure {
+            self.unsure().insert(session.clone());
+        } else {
+            self.unsure().remove(session);
+        }
+    }
+
     /// Whether a session has any connection.
     pub(super) fn is_attached(&self, session: &SessionId) -> bool {
         self.connections().values().any(|c| c.session == *session)
@@ -89,8 +105,13 @@ impl Sessions for Registry {
         SessionFacts {
             attached: self.is_attached(session),
             process: self.client(session),
-            unsettled_calls: self.gates.iter().any(unsettled),
+            unsettled_calls: self.gates.iter().any(unsettled) || self.unsure().contains(session),
             held_up: self.is_held_up(session),
         }
     }
+}
+
+/// Whether a session has yet to be told that the outcome of a call is unknown.
+pub(super) fn has_to_verify(checkpoint: &Checkpoint) -> bool {
+    checkpoint.pending.iter().any(|pending| matches!(pending.action, NextAction::VerifyThenRetry { .. }))
 }

@@ -1,7 +1,8 @@
 //! A generation's start: what is launched, the process, and the handshake that verifies it. Never calls a tool.
 
 use crate::config::ComponentConfig;
-use crate::process::{LaunchSpec, Line, Server, Spawner, resolve};
+use crate::lines::Line;
+use crate::process::{LaunchSpec, Server, Spawner, resolve};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;

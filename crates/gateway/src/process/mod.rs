@@ -14,7 +14,6 @@
 mod census;
 mod end;
 mod launch;
-mod lines;
 mod reap;
 mod resolve;
 mod ring;
@@ -27,7 +26,6 @@ mod tree;
 
 pub(crate) use end::{StopError, StopReport, TreeState, await_old_tree, end_old_tree};
 pub(crate) use launch::launch_main;
-pub(crate) use lines::{Line, Lines};
 pub(crate) use resolve::resolve;
 pub(crate) use server::{Exit, Server, ServerHandle};
 pub(crate) use spawn::{LaunchSpec, Spawner};

@@ -1,10 +1,10 @@
 //! A running server: its pipes, its end, and the last of what it said on standard error.
 
 use super::end::{self, Doubt, StopError, StopReport};
-use super::lines::Lines;
 use super::reap;
 use super::ring::Ring;
 use super::stdin::ServerStdin;
+use crate::lines::Lines;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;

@@ -2,7 +2,7 @@
 //!
 //! Pure. It never decides what became of a forwarded request: the daemon that comes back does.
 
-use crate::wire::{MAX_MESSAGE_BYTES, Mark, Reported, Resume};
+use crate::wire::{Mark, Reported, Resume};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Unanswered requests and unsent notifications of one stream. A client with more is not waiting for answers.
 pub(super) const MAX_ENTRIES: usize = 1_024;
 /// Their bytes. A few of the largest messages.
-pub(super) const MAX_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
+pub(super) const MAX_BYTES: usize = 4 * tidegate_relay::MAX_LINE_BYTES;
 
 /// The members of a message that matter here; everything else stays unread.
 #[derive(Deserialize)]

@@ -1,17 +1,18 @@
 //! The governance tools as an MCP server on stdio, in the name of one session. Asks the daemon; restarts nothing.
 
-use super::dial::{Dialer, Link, hopeless};
+use super::dial::{Dialer, hopeless};
 use super::tools::{TOOLS, Tool};
-use crate::api::{Failure, Reply, Request};
+use crate::api::{Failure, Request};
 use crate::config::Config;
-use crate::wire::{Line, MAX_LINE_BYTES, MAX_MESSAGE_BYTES, Role, Welcome, json_line, read_line};
+use crate::lines::{Line, Lines};
+use crate::link::Link;
+use crate::wire::{Role, Welcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::io;
 use std::time::Duration;
-use tidegate_relay::{PROTOCOL_VERSION, PROTOCOL_VERSIONS};
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use tidegate_relay::{MessageError, PROTOCOL_VERSION, PROTOCOL_VERSIONS, salvage_id};
+use tokio::io::AsyncWriteExt as _;
 
 /// How long one attempt to answer a call may wait for a daemon: below the SDKs' 60 s.
 const GRACE: Duration = Duration::from_secs(45);
@@ -35,18 +36,17 @@ struct Control<'a> {
 /// Serves the client until it has closed its input or its output is gone.
 pub(super) async fn run(dialer: Dialer, config: &Config) {
     let mut control = Control { dialer, config, link: None };
-    let mut stdin = BufReader::new(tokio::io::stdin());
+    let mut stdin = Lines::new(tokio::io::stdin());
     let mut stdout = tokio::io::stdout();
-    let mut line = Vec::new();
     loop {
-        let answer = match read_line(&mut stdin, &mut line, MAX_MESSAGE_BYTES).await {
-            Ok(Line::Whole) => control.message(&line).await,
-            Ok(Line::TooLong(bytes)) => Some(error(
-                "null",
-                -32600,
-                &format!("a message has at most {MAX_MESSAGE_BYTES} bytes, this one has {bytes}"),
-            )),
-            Ok(Line::End) | Err(_) => return,
+        let answer = match stdin.next().await {
+            Ok(Some(Line::Whole(line))) => control.message(&line).await,
+            Ok(Some(Line::TooLong { bytes, head, tail })) => {
+                let id = salvage_id(&head, &tail).map_or_else(|| "null".to_owned(), |id| id.to_string());
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                Some(error(&id, -32600, &MessageError::TooLong { bytes }.to_string()))
+            }
+            Ok(Some(Line::Torn { .. }) | None) | Err(_) => return,
         };
         if let Some(mut answer) = answer {
             answer.push('\n');
@@ -146,7 +146,7 @@ impl Control<'_> {
                 _ => return Err(failure),
             },
         };
-        match exchange(link, request).await {
+        match link.ask(request, |_| ()).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.link = None;
@@ -159,9 +159,7 @@ impl Control<'_> {
 
     /// The connection, made where there is none; at most `grace` is waited for a daemon.
     async fn linked(&mut self, grace: Duration) -> Result<&mut Link, Failure> {
-        if let Some(link) = &mut self.link
-            && closed(link)
-        {
+        if self.link.as_ref().is_some_and(Link::is_closed) {
             self.link = None;
         }
         let until = tokio::time::Instant::now() + grace;
@@ -187,30 +185,5 @@ impl Control<'_> {
             }
         }
         self.link.as_mut().ok_or_else(|| Failure::cannot("no connection"))
-    }
-}
-
-/// Whether the daemon has closed an idle connection.
-fn closed(link: &Link) -> bool {
-    match link.reader.get_ref().try_read(&mut [0u8; 1]) {
-        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-        Ok(_) => true, // the end, or a line that nobody asked for
-    }
-}
-
-async fn exchange(link: &mut Link, request: &Request) -> io::Result<Result<Value, Failure>> {
-    let mut line = json_line(request);
-    line.push(b'\n');
-    link.writer.write_all(&line).await?;
-    loop {
-        match read_line(&mut link.reader, &mut line, MAX_LINE_BYTES).await? {
-            Line::Whole => {}
-            Line::TooLong(_) | Line::End => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-        match serde_json::from_slice(&line).map_err(io::Error::other)? {
-            Reply::Progress(_) => {}
-            Reply::Done(document) => return Ok(Ok(document)),
-            Reply::Failed(failure) => return Ok(Err(failure)),
-        }
     }
 }

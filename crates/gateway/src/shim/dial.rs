@@ -1,13 +1,11 @@
 //! Reaching the daemon, again and again, with bounded backoff. Decides nothing about requests.
 
-use crate::cli::connect;
 use crate::config::Config;
+use crate::link::Link;
 use crate::wire::{Attach, Hello, Role, WIRE_VERSION, Welcome};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::BufReader;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// The first wait between two attempts; a daemon that restarts is back within a few of these.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -15,13 +13,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// A daemon that doesn't answer a hello for this long is stuck; another attempt may find another daemon.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A connection on which the daemon has said welcome.
-pub(super) struct Link {
-    pub(super) reader: BufReader<OwnedReadHalf>,
-    pub(super) writer: OwnedWriteHalf,
-    pub(super) welcome: Welcome,
-}
 
 /// Knows the socket, the credential and the session, and how long to wait before the next attempt.
 pub(super) struct Dialer {
@@ -52,10 +43,8 @@ impl Dialer {
         let (pause, socket) = (self.pause, self.socket.clone());
         async move {
             tokio::time::sleep(pause).await;
-            let (reader, writer, welcome) = tokio::time::timeout(HELLO_TIMEOUT, connect(&socket, &hello))
-                .await
-                .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            Ok(Link { reader, writer, welcome })
+            let linked = tokio::time::timeout(HELLO_TIMEOUT, Link::connect(&socket, &hello)).await;
+            linked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         }
     }
 

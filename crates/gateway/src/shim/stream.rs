@@ -1,22 +1,20 @@
 //! One stream between a client on stdio and a component behind the daemon, across any number of daemons.
 
 use super::book::{Book, Full, Overdue};
-use super::dial::{Dialer, Link, hopeless};
-use crate::wire::{
-    Line, MAX_LINE_BYTES, MAX_MESSAGE_BYTES, MESSAGE, Mark, NOTE, Note, Role, Welcome, frame, read_line,
-};
+use super::dial::{Dialer, hopeless};
+use crate::lines::{Line, Lines};
+use crate::link::Link;
+use crate::wire::{MESSAGE, Mark, NOTE, Note, Role, Welcome, frame};
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 use tidegate_core::{Clock as _, ComponentName, Generation, NextAction};
 use tidegate_host::SystemClock;
-use tidegate_relay::{RawId, Refusal, RefusalKind, Settled, settle_marked};
-use tokio::io::{AsyncWriteExt as _, BufReader, Stdout};
-use tokio::sync::mpsc;
+use tidegate_relay::{MessageError, RawId, Refusal, RefusalKind, Settled, salvage_id, settle_marked};
+use tokio::io::{AsyncWriteExt as _, Stdout};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::MissedTickBehavior;
 
-/// Lines read ahead from either side. Beyond that the pipe holds the writer back.
-const READ_AHEAD: usize = 64;
 /// How long the shim waits for outstanding answers once its client has closed its input: a client that is ending does not
 /// read them, a script that pipes its requests in does.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
@@ -25,42 +23,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// When a client is told to come back after its call found no daemon.
 const RETRY_AFTER_MS: u64 = 5_000;
 
-/// A line, or why there is none.
-enum Input {
-    Line(Vec<u8>),
-    TooLong(usize),
-    End,
-}
-
-/// Reads lines in a task of its own, which reading them safely takes.
-fn read_lines<R>(reader: R, limit: usize) -> mpsc::Receiver<Input>
-where
-    R: tokio::io::AsyncRead + Unpin + Send + 'static,
-{
-    let (lines, receiver) = mpsc::channel(READ_AHEAD);
-    tokio::spawn(async move {
-        let (mut reader, mut line) = (BufReader::new(reader), Vec::new());
-        loop {
-            let input = match read_line(&mut reader, &mut line, limit).await {
-                Ok(Line::Whole) => Input::Line(std::mem::take(&mut line)),
-                Ok(Line::TooLong(bytes)) => Input::TooLong(bytes),
-                Ok(Line::End) | Err(_) => Input::End,
-            };
-            let end = matches!(input, Input::End);
-            if lines.send(input).await.is_err() || end {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
 /// The connection as it is now.
 enum State {
     /// An attempt is under way.
     Dialing(Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>),
     /// Messages flow.
-    Up { writer: tokio::net::unix::OwnedWriteHalf, lines: mpsc::Receiver<Input> },
+    Up { writer: OwnedWriteHalf, lines: Lines<OwnedReadHalf> },
     /// The daemon has said no: every request is answered so, and the next one tries again.
     Refused,
 }
@@ -68,18 +36,18 @@ enum State {
 /// What happened at the daemon's side.
 enum Event {
     Linked(io::Result<Link>),
-    Input(Option<Input>),
+    Line(io::Result<Option<Line>>),
 }
 
 impl State {
     /// Waits for what happens next.
     ///
     /// # Cancel safety
-    /// Safe: an attempt goes on when it is waited for again, and a line stays in its channel.
+    /// Safe: an attempt goes on when it is waited for again, and what was read of a line is kept.
     async fn next(&mut self) -> Event {
         match self {
             Self::Dialing(attempt) => Event::Linked(attempt.await),
-            Self::Up { lines, .. } => Event::Input(lines.recv().await),
+            Self::Up { lines, .. } => Event::Line(lines.next().await),
             Self::Refused => std::future::pending().await,
         }
     }
@@ -115,15 +83,15 @@ pub(super) async fn run(dialer: Dialer, component: &ComponentName, hold: Duratio
 
 impl Stream {
     async fn serve(&mut self) -> io::Result<()> {
-        let mut client = read_lines(tokio::io::stdin(), MAX_MESSAGE_BYTES);
+        let mut client = Lines::new(tokio::io::stdin());
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                input = client.recv() => match input {
-                    Some(Input::Line(line)) => self.client_line(&line).await?,
-                    Some(Input::TooLong(bytes)) => self.too_long(bytes).await?,
-                    Some(Input::End) | None => return self.last_answers().await,
+                line = client.next() => match line? {
+                    Some(Line::Whole(line)) => self.client_line(&line).await?,
+                    Some(Line::TooLong { bytes, head, tail }) => self.too_long(bytes, &head, &tail).await?,
+                    Some(Line::Torn { .. }) | None => return self.last_answers().await,
                 },
                 event = self.state.next() => self.daemon(event).await?,
                 _ = look.tick() => self.answer_overdue().await?,
@@ -160,8 +128,8 @@ impl Stream {
         match event {
             Event::Linked(Ok(link)) => self.linked(link).await,
             Event::Linked(Err(error)) => self.unreachable(&error).await,
-            Event::Input(Some(Input::Line(line))) => self.daemon_line(&line).await,
-            Event::Input(_) => {
+            Event::Line(Ok(Some(Line::Whole(line)))) => self.daemon_line(&line).await,
+            Event::Line(_) => {
                 self.dial_later();
                 Ok(())
             }
@@ -172,7 +140,7 @@ impl Stream {
         self.clock.now().boot_ms
     }
 
-    async fn linked(&mut self, Link { reader, mut writer, welcome }: Link) -> io::Result<()> {
+    async fn linked(&mut self, Link { lines, mut writer, welcome }: Link) -> io::Result<()> {
         self.dialer.welcomed(&welcome);
         match welcome {
             Welcome::Open { notice, .. } => {
@@ -185,7 +153,7 @@ impl Stream {
                         return Ok(());
                     }
                 }
-                self.state = State::Up { writer, lines: read_lines(reader, MAX_LINE_BYTES) };
+                self.state = State::Up { writer, lines };
                 Ok(())
             }
             Welcome::Refused { retry: true, .. } => {
@@ -277,12 +245,12 @@ impl Stream {
         Ok(())
     }
 
-    async fn too_long(&mut self, bytes: usize) -> io::Result<()> {
-        let message = format!(
-            "a message has at most {MAX_MESSAGE_BYTES} bytes, this one has {bytes}; it was not forwarded"
-        );
-        let error = serde_json::json!({ "code": -32600, "message": message });
-        self.answer(format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#).as_bytes()).await
+    /// The request that was too long gets its answer; others live.
+    async fn too_long(&mut self, bytes: u64, head: &[u8], tail: &[u8]) -> io::Result<()> {
+        let id = salvage_id(head, tail).map_or_else(|| "null".to_owned(), |id| id.to_string());
+        let why = MessageError::TooLong { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) };
+        let error = serde_json::json!({ "code": why.code(), "message": why.to_string() });
+        self.answer(format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).as_bytes()).await
     }
 
     /// Answers what has waited for a daemon for as long as a hold lasts.

@@ -2,12 +2,14 @@
 //! by itself. Never starts anything while an operation has the component.
 
 use super::{Actor, IDLE, Up};
+use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
 use crate::daemon::context::{grumble, of_component};
 use crate::daemon::revive::{NotRevived, Revived, revive};
 use crate::daemon::start::STDERR_LINES;
-use crate::process::{Line, Server, StopError, StopReport};
+use crate::lines::Line;
+use crate::process::{Server, StopError, StopReport};
 use std::time::Duration;
 use tidegate_core::IncidentId;
 use tidegate_governor::{ComponentState, Next, Verified};
@@ -229,7 +231,11 @@ impl Actor {
         match revived {
             Ok(Revived { server, facts }) => {
                 let (verified, _) = oneshot::channel();
+                self.ctx.renewed(&self.config, facts.generation).await;
                 self.told(Msg::Ready { server, facts, verified }).await;
+                if let Some(reset) = self.config.reset() {
+                    self.told(Msg::Tell { line: reset_note(&reset) }).await;
+                }
             }
             Err(NotRevived::Owned) => {}
             Err(NotRevived::Survived { incident, message }) => {

@@ -12,7 +12,8 @@ use super::outbox::Outbox;
 use super::revive::{NotRevived, Revived};
 use super::start::STDERR_LINES;
 use crate::config::ComponentConfig;
-use crate::process::{Line, ServerHandle, StopError, StopReport};
+use crate::lines::{Line, Lines};
+use crate::process::{ServerHandle, StopError, StopReport};
 use crate::wire::{Note, note_frame};
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -30,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(3_600);
 
 /// A server that runs, or has just ended.
 struct Up {
-    stdout: crate::process::Lines<tokio::process::ChildStdout>,
+    stdout: Lines<tokio::process::ChildStdout>,
     handle: ServerHandle,
     /// Lines for its pipe; gone once nothing more is to be written.
     to_server: Option<mpsc::Sender<Vec<u8>>>,
@@ -165,7 +166,10 @@ impl Actor {
                 }
             }
             Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
-            Msg::TooLong { stream, bytes } => self.relay.client_line_too_long(stream, b"", b"", bytes),
+            Msg::TooLong { stream, head, tail, bytes } => {
+                // Behind its tag, which is the wire's.
+                self.relay.client_line_too_long(stream, head.get(1..).unwrap_or_default(), &tail, bytes)
+            }
             Msg::Gone { stream } => {
                 self.streams.remove(&stream);
                 self.relay.stream_gone(stream, &now)

@@ -3,7 +3,8 @@
 mod ending;
 mod starting;
 
-use super::{LaunchSpec, Line, Server, Spawner};
+use super::{LaunchSpec, Server, Spawner};
+use crate::lines::Line;
 use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_core::Entropy as _;

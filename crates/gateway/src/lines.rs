@@ -1,13 +1,12 @@
-//! Lines from a pipe: framed on byte 0x0A alone, bounded, whatever is in them.
+//! Lines from a pipe or a socket: framed on byte 0x0A alone, bounded, whatever is in them.
 //!
 //! It never looks into a line: not for UTF-8, not for JSON, not for other line separators.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The longest line that is kept: well above what MCP servers send (screenshots in base64), and far from the memory of a
-/// small machine even when several components do it at once.
-pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
+/// The longest line that is kept: a message of the largest size behind its tag.
+pub(crate) const MAX_LINE_BYTES: usize = tidegate_relay::MAX_LINE_BYTES + 1;
 /// What is kept of either end of a longer line: enough to find the request's id there, whichever end it is at.
 const KEPT_BYTES: usize = 4 << 10;
 /// One read: the capacity of a pipe.
@@ -56,6 +55,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     fn with_limit(input: R, limit: usize) -> Self {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
         Self { input, limit, chunk, fresh: 0..0, line: Vec::new(), overflow: None }
+    }
+
+    /// What it reads from.
+    pub(crate) fn get_ref(&self) -> &R {
+        &self.input
     }
 
     /// The next line; `None` at the end of the input.

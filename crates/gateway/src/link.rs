@@ -1,0 +1,69 @@
+//! A connection to the daemon's socket, as commands and shims have it: hello, welcome, then lines either way.
+
+use crate::api::{Failure, Reply, Request};
+use crate::lines::{Line, Lines};
+use crate::wire::{Hello, Welcome, json_line};
+use serde_json::Value;
+use std::io;
+use std::path::Path;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A connection on which the daemon has answered the hello.
+pub(crate) struct Link {
+    pub(crate) lines: Lines<OwnedReadHalf>,
+    pub(crate) writer: OwnedWriteHalf,
+    pub(crate) welcome: Welcome,
+}
+
+impl Link {
+    /// Connects and says hello.
+    ///
+    /// # Errors
+    /// The socket's error; [`io::ErrorKind::UnexpectedEof`] when the daemon ends instead of answering.
+    pub(crate) async fn connect(socket: &Path, hello: &Hello) -> io::Result<Self> {
+        let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
+        writer.write_all(&json_line(hello)).await?;
+        let mut lines = Lines::new(reader);
+        let welcome = serde_json::from_slice(&whole(&mut lines).await?).map_err(io::Error::other)?;
+        Ok(Self { lines, writer, welcome })
+    }
+
+    /// Asks, shows progress, and returns the answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the request was carried out; the connection can't be used again.
+    ///
+    /// # Errors
+    /// The connection's error: what was asked may or may not have been done.
+    pub(crate) async fn ask(
+        &mut self,
+        request: &Request,
+        mut progress: impl FnMut(&Value),
+    ) -> io::Result<Result<Value, Failure>> {
+        self.writer.write_all(&json_line(request)).await?;
+        loop {
+            match serde_json::from_slice(&whole(&mut self.lines).await?).map_err(io::Error::other)? {
+                Reply::Progress(value) => progress(&value),
+                Reply::Done(document) => return Ok(Ok(document)),
+                Reply::Failed(failure) => return Ok(Err(failure)),
+            }
+        }
+    }
+
+    /// Whether the daemon has closed an idle connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self.lines.get_ref().try_read(&mut [0u8; 1]) {
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+            Ok(_) => true, // the end, or something that nobody asked for
+        }
+    }
+}
+
+async fn whole(lines: &mut Lines<OwnedReadHalf>) -> io::Result<Vec<u8>> {
+    match lines.next().await? {
+        Some(Line::Whole(line)) => Ok(line),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
