@@ -3,49 +3,74 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
-use serde_json::Value;
+use tidegate_simulator::{Outcome, Plan, Progress, Summary};
 
 use crate::report::MIN_SEEDS;
+
+/// How many broken schedules are shown before a run ends.
+const ENOUGH: usize = 3;
+/// Between two lines of progress, in seeds.
+const PROGRESS_EVERY: u64 = 250;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many seeds to run
     #[arg(long, default_value_t = MIN_SEEDS, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Run this seed alone, as a failure's replay does
-    #[arg(long, conflicts_with = "seeds")]
+    /// The first of them: a shard of a longer run begins where another ends
+    #[arg(long, default_value_t = 0)]
+    first_seed: u64,
+    /// Run this seed alone and print its whole timeline, as a failure's replay does
+    #[arg(long, conflicts_with_all = ["seeds", "first_seed"])]
     seed: Option<u64>,
     /// Print the report's `simulation` object
     #[arg(long)]
     json: bool,
 }
 
-/// What the simulator found.
-struct Simulated {
-    /// The report's `simulation` object.
-    simulation: Value,
-    /// Each broken invariant, with the seed that breaks it.
-    violations: Vec<String>,
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (first_seed, seeds) = args.seed.map_or((0, args.seeds), |seed| (seed, 1));
-    let Simulated { simulation, violations } = simulate(first_seed, seeds)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&simulation)?);
-    } else {
-        let (seeds, steps, hash) =
-            (&simulation["seeds"], &simulation["steps"], &simulation["transcript_sha256"]);
-        println!("{seeds} seeds, {steps} steps, transcript {hash}");
+    match args.seed {
+        Some(seed) => Ok(replay(&tidegate_simulator::run_seed(seed))),
+        None => {
+            let plan = Plan { first_seed: args.first_seed, seeds: args.seeds, stop_after: ENOUGH };
+            let summary = tidegate_simulator::run(&plan, &mut tell);
+            report(&summary, args.json)
+        }
     }
-    for violation in &violations {
-        eprintln!("{violation}");
-    }
-    Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The one place where xtask meets the simulator.
-fn simulate(_first_seed: u64, _seeds: u64) -> anyhow::Result<Simulated> {
-    bail!("tidegate-simulator has nothing to run yet")
+fn tell(progress: Progress) {
+    let Progress { done, seeds, failures } = progress;
+    if done % PROGRESS_EVERY == 0 && done < seeds {
+        eprintln!("{done} of {seeds} seeds, {failures} broken");
+    }
+}
+
+/// One seed's whole story.
+fn replay(outcome: &Outcome) -> ExitCode {
+    print!("{}", outcome.timeline);
+    println!("seed {}: {} steps, {} s of virtual time", outcome.seed, outcome.steps, outcome.simulated_ms / 1_000);
+    match &outcome.violation {
+        Some(violation) => {
+            println!("broken: {violation}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(summary)?);
+    } else {
+        let Summary { seeds, steps, transcript_sha256, simulated_ms, .. } = summary;
+        println!("{seeds} seeds, {steps} steps, {} s of virtual time, transcript {transcript_sha256}", simulated_ms / 1_000);
+        if !summary.not_reached.is_empty() {
+            println!("not reached: {}", summary.not_reached.join(", "));
+        }
+    }
+    for failure in &summary.failures {
+        eprintln!("{failure}");
+    }
+    Ok(if summary.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 
 use super::print::{cell, document};
 use super::{Global, StoreCommand};
-use crate::api::DOCUMENT_VERSION;
+use crate::api::{DOCUMENT_VERSION, Request};
 use crate::config::Config;
 use crate::daemon::credentials::Credentials;
 use crate::daemon::documents;
@@ -93,9 +93,15 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
             document(global, &answer, |doc| fields(&doc["adopted"]));
         }
         StoreCommand::Compact => {
-            let (store, _) = FileStore::open(dir, OpenOptions::new()).map_err(CliError::cannot)?;
             let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
-            runtime.block_on(store.compact()).map_err(CliError::cannot)?;
+            match crate::daemon::hold(dir) {
+                Ok(_alone) => {
+                    let (store, _) = FileStore::open(dir, OpenOptions::new()).map_err(CliError::cannot)?;
+                    runtime.block_on(store.compact()).map_err(CliError::cannot)?;
+                }
+                // While a daemon runs, every write goes through it.
+                Err(_) => drop(runtime.block_on(super::client::ask(global, &Request::StoreCompact, |_| ()))?),
+            }
             let report = tidegate_store::check(dir).map_err(CliError::cannot)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
             document(global, &answer, |doc| fields(&doc["store"]));

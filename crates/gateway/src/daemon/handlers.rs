@@ -89,6 +89,10 @@ pub(super) async fn handle(
             let rows: Vec<Value> = sessions(daemon).await?.iter().map(documents::checkpoint).collect();
             Ok(json!({ "version": DOCUMENT_VERSION, "checkpoints": rows }))
         }
+        Request::StoreCompact => {
+            daemon.ctx.store.compact().await.map_err(Failure::cannot)?;
+            Ok(json!({ "version": DOCUMENT_VERSION }))
+        }
         Request::IncidentList => {
             let mut incidents = daemon.ctx.incidents.list().await.map_err(incident_failure)?;
             incidents.sort_by_key(|incident| !incident.is_open());
