@@ -1,0 +1,234 @@
+//! What the API's requests do: each asks the crate that decides. Composed as the gateway's.
+
+use super::Daemon;
+use super::housekeeping::lease_effects;
+use super::operations::drive;
+use std::sync::Arc;
+use tidegate_checkpoints::{Actions, CheckpointError, Clear, Fact, Resume};
+use tidegate_core::{
+    ComponentName, Deadline, Entropy as _, Fence, IncidentId, NextAction, OperationId, SessionId, WorkClass,
+};
+use tidegate_governor::{Ask, Caller, GovernorError, Operation, Phase};
+use tidegate_incidents::Actor;
+use tidegate_leases::{Acquire, Acquired, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
+
+/// What can be asked.
+pub(crate) enum Request {
+    Restart { id: OperationId, scope: Vec<ComponentName>, break_glass: bool },
+    Approve { id: OperationId },
+    Deny { id: OperationId },
+    Cancel { id: OperationId },
+    Operations,
+    Note { id: String, text: String },
+    Resume,
+    Acquire { key: LeaseKey, class: WorkClass, ttl_ms: u64 },
+    Renew { key: LeaseKey, fence: Fence },
+    Release { key: LeaseKey, fence: Fence },
+    Leases,
+    Adopt { key: LeaseKey, to: SessionId },
+    Incidents,
+    Acknowledge { id: IncidentId },
+    Resolve { id: IncidentId },
+}
+
+/// What was asked for, or why not. `sure`: nothing happened.
+pub(crate) enum Answer {
+    Operation(Box<Operation>),
+    Operations(Vec<Operation>),
+    Done,
+    Resumed(Box<Resume>),
+    Acquired(Box<Acquired>),
+    Renewed(Deadline),
+    Leases(Vec<Lease>),
+    Incidents(Vec<tidegate_incidents::Incident>),
+    No(String),
+    RefusedLease(LeaseError),
+}
+
+impl From<Result<Operation, GovernorError>> for Answer {
+    fn from(result: Result<Operation, GovernorError>) -> Self {
+        result.map_or_else(|error| Self::No(error.to_string()), |it| Self::Operation(Box::new(it)))
+    }
+}
+
+fn no(error: impl std::fmt::Display) -> Answer {
+    Answer::No(error.to_string())
+}
+
+/// Does what was asked, as `caller`, in the name of `session` where it came through one.
+pub(super) async fn handle(
+    daemon: &Arc<Daemon>,
+    caller: &Caller,
+    session: Option<&SessionId>,
+    request: Request,
+) -> Answer {
+    if let Some(session) = session {
+        daemon.active(session);
+    }
+    match request {
+        Request::Restart { id, scope, break_glass } => {
+            let mut ask = Ask::restart(id, scope, "it is stale");
+            ask.break_glass = break_glass;
+            ask.session = session.cloned();
+            restart(daemon, caller, &ask).await.into()
+        }
+        Request::Approve { id } => match daemon.governor.approve(caller, &id, &*daemon.plant).await {
+            Ok(approved) => {
+                let operation = approved.operation;
+                if operation.phase == Phase::Approved {
+                    over(daemon, &operation).await;
+                    drive(daemon, operation.id.clone());
+                }
+                Answer::Operation(Box::new(operation))
+            }
+            Err(error) => no(error),
+        },
+        Request::Deny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await).await,
+        Request::Cancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await).await,
+        Request::Operations => daemon.governor.list().await.map_or_else(no, Answer::Operations),
+        Request::Incidents => daemon.ctx.incidents.list().await.map_or_else(no, Answer::Incidents),
+        Request::Acknowledge { id } => {
+            let seen = daemon.ctx.incidents.acknowledge(&id, &actor(caller, session), "").await;
+            seen.map_or_else(no, |_| Answer::Done)
+        }
+        Request::Resolve { id } => {
+            match daemon.ctx.incidents.resolve(&id, &actor(caller, session), "").await {
+                Ok(_) => {
+                    let all = daemon.ctx.checkpoints.list().await.unwrap_or_default();
+                    let everybody = all.into_iter().map(|c| c.session);
+                    daemon.ctx.act(everybody, &Actions::clear([Clear::Incident(id)])).await;
+                    Answer::Done
+                }
+                Err(error) => no(error),
+            }
+        }
+        request => match session {
+            Some(session) => of_session(daemon, session, request).await,
+            None => of_operator(daemon, caller, request).await,
+        },
+    }
+}
+
+async fn restart(daemon: &Arc<Daemon>, caller: &Caller, ask: &Ask) -> Result<Operation, GovernorError> {
+    let operation = daemon.governor.request(caller, ask, &*daemon.plant).await?;
+    match operation.phase {
+        Phase::Approved => drive(daemon, operation.id.clone()),
+        Phase::Requested => {
+            let waits = Actions::add([NextAction::RequestApproval { operation: operation.id.clone() }]);
+            daemon.ctx.act(operation.session.clone(), &waits).await;
+        }
+        _ => {}
+    }
+    Ok(operation)
+}
+
+/// Nobody waits for an approval of this operation any more.
+pub(super) async fn over(daemon: &Daemon, operation: &Operation) {
+    let over = Actions::clear([Clear::Operation(operation.id.clone())]);
+    daemon.ctx.act(operation.session.clone(), &over).await;
+}
+
+async fn ruled(daemon: &Daemon, ruled: Result<Operation, GovernorError>) -> Answer {
+    if let Ok(operation) = &ruled {
+        over(daemon, operation).await;
+    }
+    ruled.into()
+}
+
+fn actor(caller: &Caller, session: Option<&SessionId>) -> Actor {
+    match session {
+        _ if caller.is_operator() => Actor::Operator(caller.name().clone()),
+        Some(session) => Actor::Session(session.clone()),
+        None => Actor::Principal(caller.name().clone()),
+    }
+}
+
+async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> Answer {
+    let ctx = &daemon.ctx;
+    if !daemon.registry.is_attached(session) && !matches!(request, Request::Resume) {
+        return no("the session is not connected");
+    }
+    let owner = || Owner { session: session.clone(), process: daemon.registry.client(session) };
+    match request {
+        Request::Note { id, text } => {
+            let noted = ctx.checkpoints.record(session, &[Fact::Note { id, text }]).await;
+            noted.map_or_else(no, |()| Answer::Done)
+        }
+        Request::Resume => match ctx.checkpoints.resume(session).await {
+            Ok(resume) => {
+                ctx.grumble("what a session was told", ctx.checkpoints.told(&resume).await);
+                Answer::Resumed(Box::new(resume))
+            }
+            Err(error) => no(error),
+        },
+        Request::Acquire { key, class, ttl_ms } => {
+            let held = Fact::LeaseHeld(key.to_string());
+            let nonce = ctx.world.ids.id("lease");
+            let ttl = std::time::Duration::from_millis(ttl_ms);
+            let acquire = Acquire { key, owner: owner(), class, ttl, max_ttl: None, nonce };
+            let acquired = match ctx.leases.acquire(acquire).await {
+                Ok(acquired) => acquired,
+                Err(error) => return Answer::RefusedLease(error),
+            };
+            lease_effects(daemon, &acquired.effects).await;
+            match ctx.checkpoints.record(session, &[held]).await {
+                Ok(()) => Answer::Acquired(Box::new(acquired)),
+                Err(error) => no(error),
+            }
+        }
+        Request::Renew { key, fence } => {
+            match ctx.leases.renew(&Renew { key, owner: owner(), fence }).await {
+                Ok(deadline) => Answer::Renewed(deadline),
+                Err(error) => Answer::RefusedLease(error),
+            }
+        }
+        Request::Release { key, fence } => {
+            let gone = Fact::LeaseGone(key.to_string());
+            let release = Release { key, by: By::Holder(session.clone()), fence };
+            match ctx.leases.release(&release).await {
+                Ok(effects) => lease_effects(daemon, &effects).await,
+                Err(error) => return Answer::RefusedLease(error),
+            }
+            match ctx.checkpoints.record(session, &[gone]).await {
+                Ok(()) | Err(CheckpointError::Ended { .. } | CheckpointError::NoSuchSession { .. }) => {
+                    Answer::Done
+                }
+                Err(error) => no(error),
+            }
+        }
+        _ => no("this is not for sessions"),
+    }
+}
+
+async fn of_operator(daemon: &Daemon, caller: &Caller, request: Request) -> Answer {
+    let ctx = &daemon.ctx;
+    match request {
+        Request::Leases => ctx.leases.list().await.map_or_else(no, Answer::Leases),
+        Request::Adopt { key, to } if caller.is_operator() => {
+            let lease = match ctx.leases.get(&key).await {
+                Ok(Some(lease)) => lease,
+                Ok(None) => return no("there is no such lease"),
+                Err(error) => return no(error),
+            };
+            let Some(process) = daemon.registry.client(&to) else { return no("it is not connected") };
+            let adopt = Adopt {
+                key: key.clone(),
+                fence: lease.fence,
+                by: caller.name().clone(),
+                why: "it was orphaned".to_owned(),
+                to: Owner { session: to.clone(), process: Some(process) },
+                max_ttl: None,
+                nonce: ctx.world.ids.id("lease"),
+            };
+            match ctx.leases.adopt(&adopt).await {
+                Ok((_, effects)) => {
+                    lease_effects(daemon, &effects).await;
+                    let held = ctx.checkpoints.record(&to, &[Fact::LeaseHeld(key.to_string())]).await;
+                    held.map_or_else(no, |()| Answer::Done)
+                }
+                Err(error) => no(error),
+            }
+        }
+        _ => no("only operators may"),
+    }
+}

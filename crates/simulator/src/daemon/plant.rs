@@ -1,0 +1,264 @@
+//! The governor's hands: gates, servers and sessions of this daemon. Does what it is told, and reports.
+
+use super::component::{Handle, Msg};
+use super::context::Context;
+use super::revive::{handshake, spawn};
+use crate::observe::Seen;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tidegate_checkpoints::{CallFact, CallState, Draft};
+use tidegate_core::{
+    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
+    ProcessIdentity, SessionId,
+};
+use tidegate_drain::{Drainer, Gate, Holder, Verdict};
+use tidegate_governor::{
+    Actuator, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
+    VerifyError, list_operations,
+};
+
+/// A server between its start and its verification, and which generation it is.
+type Started = (Generation, ProcessIdentity);
+
+/// All components of this daemon.
+pub(super) struct Plant {
+    ctx: Arc<Context>,
+    components: BTreeMap<ComponentName, Handle>,
+    started: Mutex<BTreeMap<ComponentName, Started>>,
+}
+
+impl Plant {
+    pub(super) fn new(ctx: Arc<Context>, handles: Vec<Handle>) -> Self {
+        let components = handles.into_iter().map(|handle| (handle.name.clone(), handle)).collect();
+        Self { ctx, components, started: Mutex::default() }
+    }
+
+    pub(super) fn component(&self, name: &ComponentName) -> Option<&Handle> {
+        self.components.get(name)
+    }
+
+    /// Lets components start and restart by themselves, as far as no operation has them.
+    pub(super) async fn hands_on(&self) {
+        for handle in self.components.values().filter(|handle| handle.gate.is_open()) {
+            handle.ask(|done| Msg::Hands { off: false, done }).await;
+        }
+    }
+
+    /// Keeps components from starting anything by themselves.
+    pub(super) async fn hands_off(&self) {
+        for handle in self.components.values() {
+            handle.ask(|done| Msg::Hands { off: true, done }).await;
+        }
+    }
+
+    /// The operation behind a drain, for those who are held.
+    async fn operation_of(&self, drain: &DrainId) -> Option<OperationId> {
+        let operations = list_operations(&*self.ctx.store).await;
+        let operations = self.ctx.grumble("operations can't be read", operations)?;
+        operations.into_iter().find(|o| o.drain.as_ref().is_some_and(|d| d.id == *drain)).map(|o| o.id)
+    }
+
+    fn reset(&self, component: &ComponentName) -> Option<NextAction> {
+        let plan = self.ctx.world.story.components.iter().find(|plan| plan.name == *component)?;
+        plan.in_process.then(|| NextAction::StateReset { component: component.clone() })
+    }
+
+    fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Handle> {
+        scope.iter().filter_map(|name| self.components.get(name))
+    }
+
+    fn started(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn stop_all_of(&self, name: &ComponentName) -> Result<(), String> {
+        let Some(handle) = self.components.get(name) else { return Ok(()) };
+        handle.ask(|done| Msg::Hands { off: true, done }).await;
+        let started = self.started().remove(name);
+        if let Some((_, server)) = started {
+            self.ctx.world.stop_server(server.pid, true).await?;
+        }
+        let proof = handle.ask(|proof| Msg::Stop { governed: true, proof }).await;
+        proof.unwrap_or_else(|| Err("the daemon is ending".to_owned()))?;
+        // What is on record and none of the two: started by an earlier daemon, or by a start that was given up.
+        let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
+        match record.process {
+            Some(process) => self.ctx.world.stop_server(process.pid, true).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn shake(&self, name: &ComponentName) -> Result<Verified, String> {
+        let started = self.started().remove(name);
+        let (generation, server) = started.ok_or_else(|| "it is not running".to_owned())?;
+        let handle = self.components.get(name).ok_or_else(|| "there is no such component".to_owned())?;
+        match handshake(&self.ctx, name, generation, server.pid).await {
+            Ok(facts) => {
+                let verified = handle.ask(|verified| Msg::Ready { server, facts, verified }).await;
+                verified.ok_or_else(|| "the daemon is ending".to_owned())
+            }
+            Err(error) => {
+                // Kept, so that the stop that follows ends it.
+                self.started().insert(name.clone(), (generation, server));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Actuator for Plant {
+    fn launch<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Option<LaunchIdentity>> {
+        Box::pin(async move { self.ctx.world.launch(component) })
+    }
+
+    fn close<'a>(
+        &'a self,
+        scope: &'a [ComponentName],
+        drain: &'a DrainId,
+    ) -> BoxFuture<'a, Result<(), CloseError>> {
+        Box::pin(async move {
+            let mut closed: Vec<&Handle> = Vec::new();
+            for handle in self.in_scope(scope) {
+                let fresh = handle.gate.closed_by().as_ref() != Some(drain);
+                if let Err(error) = handle.gate.close(drain.clone()) {
+                    for handle in closed {
+                        let _ = handle.gate.reopen(drain); // closed by this drain a moment ago
+                        self.ctx.world.see(Seen::GateUnclosed { component: handle.name.clone() });
+                    }
+                    return Err(CloseError { component: error.component, by: error.by });
+                }
+                if fresh {
+                    self.ctx.world.say(&handle.name, format!("gate closed by {drain}"));
+                    self.ctx.world.see(Seen::GateClosed { component: handle.name.clone() });
+                    closed.push(handle);
+                }
+            }
+            let operation = self.operation_of(drain).await;
+            for handle in self.in_scope(scope) {
+                handle.ask(|done| Msg::Hands { off: true, done }).await;
+                handle.tell(Msg::Closed { operation: operation.clone() });
+            }
+            Ok(())
+        })
+    }
+
+    fn reopen<'a>(&'a self, scope: &'a [ComponentName], drain: &'a DrainId) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            for handle in self.in_scope(scope) {
+                if handle.gate.reopen(drain).is_ok() {
+                    self.ctx.world.say(&handle.name, "gate open");
+                    self.ctx.world.see(Seen::GateOpened {
+                        component: handle.name.clone(),
+                        drain: drain.clone(),
+                    });
+                    handle.tell(Msg::Reopened);
+                    handle.ask(|done| Msg::Hands { off: false, done }).await;
+                }
+            }
+        })
+    }
+
+    fn await_drain<'a>(
+        &'a self,
+        scope: &'a [ComponentName],
+        _drain: &'a DrainId,
+        deadline: Deadline,
+        progress: &'a (dyn Fn(&[Holder]) + Send + Sync),
+    ) -> BoxFuture<'a, Verdict> {
+        Box::pin(async move {
+            let gates: Vec<Gate> = self.in_scope(scope).map(|handle| handle.gate.clone()).collect();
+            let clock = &*self.ctx.world.clock;
+            Drainer { gates: &gates, deadline, clock, timer: clock }.run(progress).await
+        })
+    }
+
+    fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
+        Box::pin(async move {
+            let covers: BTreeSet<ComponentName> = scope.iter().cloned().collect();
+            let mut drafts: BTreeMap<SessionId, Draft> = BTreeMap::new();
+            for handle in self.in_scope(scope) {
+                let Some(seen) = handle.ask(|seen| Msg::Look { seen }).await else { continue };
+                for session in &seen.sessions {
+                    let draft = drafts.entry(session.clone()).or_insert_with(|| Draft::new(session.clone()));
+                    draft.covers.clone_from(&covers);
+                    draft.generations.insert(handle.name.clone(), seen.generation);
+                    draft.actions.add.extend(self.reset(&handle.name));
+                }
+                for call in seen.calls {
+                    let draft = drafts
+                        .entry(call.session.clone())
+                        .or_insert_with(|| Draft::new(call.session.clone()));
+                    draft.covers.clone_from(&covers);
+                    draft.calls.push(CallFact {
+                        id: call.id.to_string(),
+                        component: handle.name.clone(),
+                        tool: call.tool.to_string(),
+                        class: call.class,
+                        state: match call.state {
+                            tidegate_relay::CallState::Queued => CallState::Queued,
+                            tidegate_relay::CallState::Written => CallState::Written,
+                            tidegate_relay::CallState::Detached => CallState::Detached,
+                        },
+                    });
+                }
+            }
+            drafts.into_values().collect()
+        })
+    }
+
+    fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
+        Box::pin(async move {
+            let stopped = self.stop_all_of(component).await;
+            stopped.map_err(|message| StopError { component: component.clone(), message })
+        })
+    }
+
+    fn start<'a>(
+        &'a self,
+        component: &'a ComponentName,
+        generation: Generation,
+        launch: &'a LaunchIdentity,
+        identity: &'a dyn RecordIdentity,
+    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
+        Box::pin(async move {
+            let stderr = String::new();
+            let server = spawn(&self.ctx, component, generation, launch, identity)
+                .await
+                .map_err(|message| StartError { component: component.clone(), message, stderr })?;
+            self.started().insert(component.clone(), (generation, server.clone()));
+            Ok(server)
+        })
+    }
+
+    fn verify<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+        Box::pin(async move {
+            let stderr = String::new();
+            let shaken = self.shake(component).await;
+            shaken.map_err(|message| VerifyError { component: component.clone(), message, stderr })
+        })
+    }
+
+    fn resumed<'a>(&'a self, resumed: &'a Resumed) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let name = &resumed.component;
+            let (Some(handle), Some(reset)) = (self.components.get(name), self.reset(name)) else { return };
+            let note = serde_json::json!({
+                "jsonrpc": "2.0", "method": "notifications/message",
+                "params": { "level": "warning", "logger": "tidegate", "data": reset.prompt() },
+            });
+            handle.tell(Msg::Tell { line: note.to_string().into_bytes() });
+        })
+    }
+
+    fn unavailable<'a>(
+        &'a self,
+        component: &'a ComponentName,
+        incident: &'a IncidentId,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(handle) = self.components.get(component) else { return };
+            let message = format!("{component} could not be restarted");
+            handle.tell(Msg::Unavailable { incident: Some(incident.clone()), message });
+        })
+    }
+}

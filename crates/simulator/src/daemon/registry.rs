@@ -1,0 +1,79 @@
+//! The sessions that are connected now. What is durable of them is the checkpoints'; what is here dies with the daemon.
+
+use super::component::{Handle, Msg};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tidegate_core::{Clock, ProcessIdentity, SessionId};
+use tidegate_drain::Gate;
+use tidegate_leases::{SessionFacts, Sessions};
+use tidegate_relay::StreamId;
+
+/// One open connection of a session.
+pub(super) struct Connection {
+    pub(super) session: SessionId,
+    pub(super) client: ProcessIdentity,
+    pub(super) component: Handle,
+    pub(super) stream: StreamId,
+}
+
+/// All open connections, by their durable ids.
+pub(super) struct Registry {
+    connections: Mutex<BTreeMap<String, Connection>>,
+    gates: Vec<Gate>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Registry {
+    pub(super) fn new(gates: Vec<Gate>, clock: Arc<dyn Clock>) -> Self {
+        Self { connections: Mutex::default(), gates, clock }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn opened(&self, id: &str, connection: Connection) {
+        self.connections().insert(id.to_owned(), connection);
+    }
+
+    pub(super) fn closed(&self, id: &str) {
+        self.connections().remove(id);
+    }
+
+    /// Closes connections, and tells their shims not to come back.
+    pub(super) fn cut(&self, ids: &[String]) {
+        for id in ids {
+            let cut = self.connections().remove(id);
+            if let Some(Connection { component, stream, .. }) = cut {
+                component.tell(Msg::End { stream });
+            }
+        }
+    }
+
+    /// The client of a connected session.
+    pub(super) fn client(&self, session: &SessionId) -> Option<ProcessIdentity> {
+        self.connections().values().find(|c| c.session == *session).map(|c| c.client.clone())
+    }
+
+    pub(super) fn is_attached(&self, session: &SessionId) -> bool {
+        self.client(session).is_some()
+    }
+
+    /// Whether a session waits at a closed gate, or would.
+    fn is_held_up(&self, session: &SessionId) -> bool {
+        self.connections().values().any(|c| c.session == *session && !c.component.gate.is_open())
+    }
+}
+
+impl Sessions for Registry {
+    fn facts(&self, session: &SessionId) -> SessionFacts {
+        let now = self.clock.now();
+        let unsettled = |gate: &Gate| gate.holders(&now).iter().any(|h| h.session == *session && h.detached);
+        SessionFacts {
+            attached: self.is_attached(session),
+            process: self.client(session),
+            unsettled_calls: self.gates.iter().any(unsettled),
+            held_up: self.is_held_up(session),
+        }
+    }
+}

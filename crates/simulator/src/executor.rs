@@ -1,0 +1,314 @@
+//! The executor: tasks of groups that can be killed, virtual time, and a seeded choice of who goes next.
+//!
+//! Single-threaded and deterministic: which task is polled follows from the seed alone, and time moves only when nobody
+//! can go on. It knows nothing of what the tasks do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A task's future.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Tasks that live and die together: a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Group(pub(crate) u64);
+
+impl Group {
+    /// What no kill ever reaches.
+    pub(crate) const WORLD: Self = Self(0);
+}
+
+/// What one step was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// A task was polled.
+    Polled,
+    /// Nobody could go on: the clock moved to the next alarm.
+    Waited,
+    /// Nobody can ever go on.
+    Idle,
+}
+
+/// The executor. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tasks: Mutex<Tasks>,
+    /// Apart from the tasks, because wakers are called while those are being polled and dropped.
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    last_task: u64,
+    last_group: u64,
+    tasks: BTreeMap<u64, (Group, Option<Task>)>,
+}
+
+struct Queue {
+    now_ms: u64,
+    ready: Vec<u64>,
+    queued: BTreeSet<u64>,
+    last_alarm: u64,
+    alarms: BTreeMap<(u64, u64), Waker>,
+    /// `None`: first come, first served.
+    order: Option<fastrand::Rng>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct TaskWaker {
+    task: u64,
+    queue: Arc<Mutex<Queue>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        lock(&self.queue).push(self.task);
+    }
+}
+
+impl Queue {
+    fn push(&mut self, task: u64) {
+        if self.queued.insert(task) {
+            self.ready.push(task);
+        }
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        if self.ready.is_empty() {
+            return None;
+        }
+        let at = self.order.as_mut().map_or(0, |rng| rng.usize(..self.ready.len()));
+        let task = self.ready.remove(at);
+        self.queued.remove(&task);
+        Some(task)
+    }
+}
+
+impl Executor {
+    /// With the order in which tasks that could go on do so; `None` is first come, first served.
+    pub(crate) fn new(order: Option<fastrand::Rng>) -> Self {
+        let queue = Queue {
+            now_ms: 0,
+            ready: Vec::new(),
+            queued: BTreeSet::new(),
+            last_alarm: 0,
+            alarms: BTreeMap::new(),
+            order,
+        };
+        let shared = Shared { tasks: Mutex::default(), queue: Arc::new(Mutex::new(queue)) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Virtual milliseconds since the beginning.
+    pub(crate) fn now_ms(&self) -> u64 {
+        lock(&self.shared.queue).now_ms
+    }
+
+    /// A group that nobody is in yet.
+    pub(crate) fn group(&self) -> Group {
+        let mut tasks = lock(&self.shared.tasks);
+        tasks.last_group += 1;
+        Group(tasks.last_group)
+    }
+
+    /// Starts a task; answers its number.
+    pub(crate) fn spawn(&self, group: Group, future: impl Future<Output = ()> + Send + 'static) -> u64 {
+        let mut tasks = lock(&self.shared.tasks);
+        tasks.last_task += 1;
+        let task = tasks.last_task;
+        tasks.tasks.insert(task, (group, Some(Box::pin(future))));
+        drop(tasks);
+        lock(&self.shared.queue).push(task);
+        task
+    }
+
+    /// Drops one task, wherever it is.
+    pub(crate) fn abort(&self, task: u64) {
+        let dropped = lock(&self.shared.tasks).tasks.remove(&task);
+        drop(dropped); // outside the lock: what it owned may wake others
+    }
+
+    /// Drops all tasks of a group, each at the await it has come to.
+    pub(crate) fn kill(&self, group: Group) {
+        let mut tasks = lock(&self.shared.tasks);
+        let doomed: Vec<u64> =
+            tasks.tasks.iter().filter(|(_, (of, _))| *of == group).map(|(task, _)| *task).collect();
+        let dropped: Vec<_> = doomed.iter().filter_map(|task| tasks.tasks.remove(task)).collect();
+        drop(tasks);
+        drop(dropped);
+    }
+
+    /// Drops all tasks.
+    pub(crate) fn kill_all(&self) {
+        let dropped = std::mem::take(&mut lock(&self.shared.tasks).tasks);
+        drop(dropped);
+    }
+
+    /// Polls one task that can go on, or moves the clock.
+    pub(crate) fn step(&self) -> Stepped {
+        while let Some(task) = { lock(&self.shared.queue).pop() } {
+            let taken =
+                lock(&self.shared.tasks).tasks.get_mut(&task).and_then(|(_, future)| future.take());
+            let Some(mut future) = taken else { continue };
+            let waker = Waker::from(Arc::new(TaskWaker { task, queue: self.shared.queue.clone() }));
+            let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+            let mut tasks = lock(&self.shared.tasks);
+            // A task that was killed while it ran is gone from the map, and is dropped here.
+            let left = match tasks.tasks.get_mut(&task) {
+                Some((_, place)) if !ended => {
+                    *place = Some(future);
+                    None
+                }
+                _ => Some((tasks.tasks.remove(&task), future)),
+            };
+            drop(tasks);
+            drop(left);
+            return Stepped::Polled;
+        }
+        let mut queue = lock(&self.shared.queue);
+        let Some(at_ms) = queue.alarms.first_key_value().map(|((at, _), _)| *at) else {
+            return Stepped::Idle;
+        };
+        queue.now_ms = queue.now_ms.max(at_ms);
+        let later = queue.alarms.split_off(&(at_ms + 1, 0));
+        let due = std::mem::replace(&mut queue.alarms, later);
+        drop(queue);
+        due.into_values().for_each(Waker::wake);
+        Stepped::Waited
+    }
+
+    /// Completes when the clock has come to `at_ms`.
+    pub(crate) fn sleep_until(&self, at_ms: u64) -> Sleep {
+        Sleep { queue: self.shared.queue.clone(), at_ms, alarm: None }
+    }
+
+    /// Completes in `ms`.
+    pub(crate) fn sleep(&self, ms: u64) -> Sleep {
+        self.sleep_until(self.now_ms().saturating_add(ms))
+    }
+}
+
+/// Waits for a moment of the virtual clock. Dropped, it forgets its alarm.
+pub(crate) struct Sleep {
+    queue: Arc<Mutex<Queue>>,
+    at_ms: u64,
+    alarm: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let queue = self.queue.clone();
+        let mut queue = lock(&queue);
+        if queue.now_ms >= self.at_ms {
+            return Poll::Ready(());
+        }
+        let alarm = *self.alarm.get_or_insert_with(|| {
+            queue.last_alarm += 1;
+            queue.last_alarm
+        });
+        queue.alarms.insert((self.at_ms, alarm), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(alarm) = self.alarm {
+            lock(&self.queue).alarms.remove(&(self.at_ms, alarm));
+        }
+    }
+}
+
+/// Lets others go first, once: a place where a process can be killed.
+pub(crate) fn pause() -> impl Future<Output = ()> + Send {
+    let mut paused = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(executor: &Executor) {
+        while executor.step() != Stepped::Idle {}
+    }
+
+    /// Three tasks that write their name three times, with a pause after each.
+    fn written(order: Option<fastrand::Rng>) -> String {
+        let executor = Executor::new(order);
+        let text = Arc::new(Mutex::new(String::new()));
+        for name in ['a', 'b', 'c'] {
+            let text = text.clone();
+            executor.spawn(Group::WORLD, async move {
+                for _ in 0..3 {
+                    lock(&text).push(name);
+                    pause().await;
+                }
+            });
+        }
+        run(&executor);
+        lock(&text).clone()
+    }
+
+    #[test]
+    fn the_seed_decides_who_goes_next_and_nothing_else_does() {
+        assert_eq!(written(None), "abcabcabc");
+        let seeded = |seed| written(Some(fastrand::Rng::with_seed(seed)));
+        assert_eq!(seeded(7), seeded(7));
+        assert!((0..10).any(|seed| seeded(seed) != seeded(seed + 1)));
+    }
+
+    #[test]
+    fn time_moves_only_when_nobody_can_go_on() {
+        let executor = Executor::new(None);
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        for ms in [300, 100, 200] {
+            let (executor, ended) = (executor.clone(), ended.clone());
+            executor.clone().spawn(Group::WORLD, async move {
+                executor.sleep(ms).await;
+                lock(&ended).push((ms, executor.now_ms()));
+            });
+        }
+        run(&executor);
+        assert_eq!(*lock(&ended), [(100, 100), (200, 200), (300, 300)]);
+    }
+
+    #[test]
+    fn a_killed_group_goes_no_further_and_takes_nobody_with_it() {
+        let executor = Executor::new(None);
+        let (doomed, count) = (executor.group(), Arc::new(Mutex::new([0, 0])));
+        for (index, group) in [doomed, Group::WORLD].into_iter().enumerate() {
+            let count = count.clone();
+            executor.spawn(group, async move {
+                for _ in 0..5 {
+                    lock(&count)[index] += 1;
+                    pause().await;
+                }
+            });
+        }
+        for _ in 0..4 {
+            executor.step();
+        }
+        executor.kill(doomed);
+        run(&executor);
+        assert_eq!(*lock(&count), [2, 5]);
+    }
+}

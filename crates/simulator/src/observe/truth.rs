@@ -1,0 +1,257 @@
+//! What is known of the world from what was seen, step by step. It keeps, and judges nothing.
+
+use super::{CallId, Durable, Fact, Outcome, Seen};
+use crate::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::{ComponentName, Fence, Generation, OperationId, SessionId, WorkClass};
+use tidegate_governor::{Caller, Launches, Phase, Policy};
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) session: SessionId,
+    pub(crate) component: ComponentName,
+    pub(crate) class: WorkClass,
+    pub(crate) replay: bool,
+    pub(crate) sent_ms: u64,
+    /// How long it took until its client had an answer.
+    pub(crate) latency_ms: Option<u64>,
+    /// Something happened to its component while it was under way.
+    pub(crate) disturbed: bool,
+    pub(crate) received: u32,
+    pub(crate) committed: u32,
+    pub(crate) answers: u32,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) given_up: bool,
+    /// The daemon has read the server's answer to it, and lives.
+    pub(crate) owed: bool,
+}
+
+/// One component.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ComponentTruth {
+    /// The step in which its gate was closed.
+    pub(crate) closed_in: Option<u64>,
+    serving: bool,
+    pub(crate) running: BTreeMap<u32, Generation>,
+    /// Tidegate itself gives its calls up after a while.
+    pub(crate) times_out: bool,
+}
+
+impl ComponentTruth {
+    /// Nothing is the matter with it.
+    fn is_calm(&self) -> bool {
+        self.serving && self.closed_in.is_none()
+    }
+}
+
+/// A lease as its holder knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) fence: Fence,
+    pub(crate) until_ms: u64,
+    pub(crate) pid: u32,
+}
+
+/// Everything that is known.
+pub(crate) struct Truth {
+    pub(crate) now_ms: u64,
+    pub(crate) step: u64,
+    pub(crate) policy: Policy,
+    pub(crate) calls: BTreeMap<CallId, Call>,
+    pub(crate) components: BTreeMap<ComponentName, ComponentTruth>,
+    pub(crate) connected: BTreeSet<(SessionId, ComponentName)>,
+    pub(crate) kept: BTreeMap<SessionId, BTreeSet<Fact>>,
+    /// Sessions about which the daemon could not record something.
+    pub(crate) unrecorded: BTreeSet<SessionId>,
+    pub(crate) holders: BTreeMap<(String, SessionId), Held>,
+    /// Leases that somebody gave back or handed over.
+    pub(crate) given: BTreeSet<String>,
+    pub(crate) dead: BTreeSet<u32>,
+    pub(crate) asked: BTreeMap<OperationId, (Caller, Launches)>,
+    pub(crate) approving: BTreeMap<OperationId, Vec<Caller>>,
+    pub(crate) told: BTreeMap<OperationId, Phase>,
+    /// Sessions that were told at a contact that an outcome is unknown.
+    pub(crate) warned: BTreeSet<SessionId>,
+    /// Operations that were seen to have failed.
+    pub(crate) failed: BTreeSet<OperationId>,
+    pub(crate) daemon: bool,
+}
+
+impl Truth {
+    pub(crate) fn new(world: &World) -> Self {
+        let plans = &world.story.components;
+        let component = |timeout: bool| ComponentTruth { times_out: timeout, ..ComponentTruth::default() };
+        Self {
+            now_ms: 0,
+            step: 0,
+            policy: world.story.policy.clone(),
+            calls: BTreeMap::new(),
+            components: plans.iter().map(|c| (c.name.clone(), component(c.call_timeout.is_some()))).collect(),
+            connected: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            unrecorded: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            given: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            approving: BTreeMap::new(),
+            told: BTreeMap::new(),
+            warned: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            daemon: false,
+        }
+    }
+
+    /// Takes in one thing that was seen.
+    pub(crate) fn learn(&mut self, seen: &Seen) {
+        match seen {
+            Seen::DaemonStarted => self.daemon = true,
+            Seen::DaemonDied => self.daemon_died(),
+            Seen::Started { component, generation, pid, .. } => {
+                self.component(component, |it| drop(it.running.insert(*pid, *generation)));
+            }
+            Seen::Serving { component, .. } => self.component(component, |it| it.serving = true),
+            Seen::Stopping { component, .. } => {
+                self.component(component, |it| it.serving = false);
+                self.disturb(component);
+            }
+            Seen::Died { component, pid, .. } => {
+                self.component(component, |it| {
+                    it.running.remove(pid);
+                    it.serving = false;
+                });
+                self.disturb(component);
+            }
+            Seen::GateClosed { component } => {
+                let step = self.step;
+                self.component(component, |it| it.closed_in = Some(step));
+                self.disturb(component);
+            }
+            Seen::GateUnclosed { component } | Seen::GateOpened { component, .. } => {
+                self.component(component, |it| it.closed_in = None);
+            }
+            Seen::Sent { call, session, component, class, replay } => {
+                let calm = self.components.get(component).is_some_and(ComponentTruth::is_calm);
+                let connected = self.connected.contains(&(session.clone(), component.clone()));
+                let call_truth = Call {
+                    session: session.clone(),
+                    component: component.clone(),
+                    class: *class,
+                    replay: *replay,
+                    sent_ms: self.now_ms,
+                    latency_ms: None,
+                    disturbed: !calm || !connected,
+                    received: 0,
+                    committed: 0,
+                    answers: 0,
+                    outcome: None,
+                    given_up: false,
+                    owed: false,
+                };
+                self.calls.insert(call.clone(), call_truth);
+            }
+            Seen::Received { call, .. } => self.call(call, |it| it.received += 1),
+            Seen::Committed { call } => self.call(call, |it| it.committed += 1),
+            Seen::AnswerRead { call } => {
+                self.call(call, |it| it.owed = !it.given_up && it.outcome.is_none());
+            }
+            Seen::Delivered { call, outcome, .. } => {
+                let now_ms = self.now_ms;
+                self.call(call, |it| {
+                    it.answers += 1;
+                    it.latency_ms = Some(now_ms - it.sent_ms);
+                    it.outcome = Some(outcome.clone());
+                });
+            }
+            Seen::GivenUp { call } => self.call(call, |it| it.given_up = true),
+            Seen::Connected { session, component, up } => self.connection(session, component, *up),
+            Seen::Kept { session, fact } => {
+                self.kept.entry(session.clone()).or_default().insert(fact.clone());
+            }
+            Seen::Dropped { session, fact } => {
+                self.kept.entry(session.clone()).or_default().remove(fact);
+            }
+            Seen::LeaseHeld { session, key, fence, until_ms, pid } => {
+                let held = Held { fence: *fence, until_ms: *until_ms, pid: *pid };
+                self.holders.insert((key.clone(), session.clone()), held);
+            }
+            Seen::LeaseLeft { session, key } => {
+                self.holders.remove(&(key.clone(), session.clone()));
+            }
+            Seen::LeaseGiven { key } => {
+                self.given.insert(key.clone());
+                self.holders.retain(|(of, _), _| of != key);
+            }
+            Seen::ClientDied { pid } => drop(self.dead.insert(*pid)),
+            Seen::Asked { operation, caller, launches } => {
+                self.asked.insert(operation.clone(), (caller.clone(), launches.clone()));
+            }
+            Seen::Approving { operation, caller } => {
+                self.approving.entry(operation.clone()).or_default().push(caller.clone());
+            }
+            Seen::Told { operation, phase } => {
+                let told = self.told.entry(operation.clone()).or_insert(*phase);
+                *told = (*told).max(*phase);
+            }
+            Seen::Resumed { session, action, .. } => {
+                if action == "VerifyThenRetry" {
+                    self.warned.insert(session.clone());
+                }
+            }
+            Seen::NotRecorded { sessions } => self.unrecorded.extend(sessions.iter().cloned()),
+            Seen::CancelReceived { .. } | Seen::NotMarked { .. } | Seen::Resolved { .. } => {}
+        }
+    }
+
+    /// What is known once the step has been judged.
+    pub(crate) fn turn(&mut self, durable: &Durable) {
+        let failing = durable.operations.values().filter(|o| is_failure(o.phase));
+        self.failed.extend(failing.map(|o| o.id.clone()));
+    }
+
+    fn daemon_died(&mut self) {
+        self.daemon = false;
+        for component in self.components.values_mut() {
+            component.closed_in = None;
+            component.serving = false;
+        }
+        for call in self.calls.values_mut().filter(|call| call.outcome.is_none()) {
+            call.disturbed = true;
+            call.owed = false;
+        }
+    }
+
+    fn component(&mut self, name: &ComponentName, change: impl FnOnce(&mut ComponentTruth)) {
+        if let Some(it) = self.components.get_mut(name) {
+            change(it);
+        }
+    }
+
+    fn call(&mut self, call: &CallId, change: impl FnOnce(&mut Call)) {
+        if let Some(it) = self.calls.get_mut(call) {
+            change(it);
+        }
+    }
+
+    fn disturb(&mut self, component: &ComponentName) {
+        let under_way = self.calls.values_mut().filter(|c| c.outcome.is_none() && c.component == *component);
+        under_way.for_each(|call| call.disturbed = true);
+    }
+
+    fn connection(&mut self, session: &SessionId, component: &ComponentName, up: bool) {
+        let connection = (session.clone(), component.clone());
+        if up {
+            self.connected.insert(connection);
+            return;
+        }
+        self.connected.remove(&connection);
+        let of_it = |c: &&mut Call| c.outcome.is_none() && c.session == *session && c.component == *component;
+        self.calls.values_mut().filter(of_it).for_each(|call| call.disturbed = true);
+    }
+}
+
+/// Whether an operation that ends so leaves work for somebody.
+pub(crate) fn is_failure(phase: Phase) -> bool {
+    matches!(phase, Phase::Refused | Phase::Failed | Phase::RolledBack)
+}

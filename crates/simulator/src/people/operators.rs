@@ -1,0 +1,161 @@
+//! Operators and agents: they approve, deny, cancel, ask themselves, break the glass, clean up; and try what they may not.
+
+use crate::daemon::{Answer, Request};
+use crate::executor::Group;
+use crate::observe::Seen;
+use crate::story::name;
+use crate::world::World;
+use std::sync::Arc;
+use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
+use tidegate_governor::{Caller, Launches, Operation, Phase};
+use tidegate_incidents::Incident;
+use tidegate_leases::LeaseState;
+
+pub(crate) fn arrive(world: &Arc<World>) {
+    if world.story.calm {
+        if !world.story.undisturbed {
+            comes(world, Caller::operator(name("ann")), the_restart);
+        }
+        return;
+    }
+    for operator in ["ann", "ben"] {
+        comes(world, Caller::operator(name(operator)), operates);
+    }
+    for agent in ["reviewer", "worker"] {
+        comes(world, Caller::principal(name(agent)), approves);
+    }
+}
+
+fn comes<F: Future<Output = ()> + Send + 'static>(
+    world: &Arc<World>,
+    caller: Caller,
+    does: impl FnOnce(Arc<World>, Caller) -> F,
+) {
+    world.executor.spawn(Group::WORLD, does(world.clone(), caller));
+}
+
+/// Asks the daemon, where there is one. `None`: nobody knows what came of it.
+pub(crate) async fn ask(
+    world: &Arc<World>,
+    caller: &Caller,
+    session: Option<&SessionId>,
+    request: Request,
+) -> Option<Answer> {
+    let mut answer = {
+        let daemon = world.daemon()?;
+        daemon.ask(caller.clone(), session.cloned(), request)
+    };
+    let answer = answer.recv().await;
+    match &answer {
+        Some(Answer::Operation(operation)) => told(world, operation),
+        Some(Answer::Operations(operations)) => operations.iter().for_each(|it| told(world, it)),
+        Some(Answer::No(why)) => world.say(caller.name(), format!("is told no: {why}")),
+        _ => {}
+    }
+    answer
+}
+
+fn told(world: &World, operation: &Operation) {
+    world.see(Seen::Told { operation: operation.id.clone(), phase: operation.phase });
+}
+
+/// Asks for a restart of these.
+pub(crate) async fn restart(
+    world: &Arc<World>,
+    caller: &Caller,
+    session: Option<&SessionId>,
+    scope: Vec<ComponentName>,
+    break_glass: bool,
+) -> Option<Operation> {
+    let id: OperationId = name(&world.ids.id("op"));
+    let launches: Launches = scope.iter().filter_map(|c| Some((c.clone(), world.launch(c)?))).collect();
+    let names = scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(" ");
+    world.say(caller.name(), format!("asks for {id}, a restart of {names}"));
+    world.see(Seen::Asked { operation: id.clone(), caller: caller.clone(), launches });
+    match ask(world, caller, session, Request::Restart { id, scope, break_glass }).await? {
+        Answer::Operation(operation) => Some(*operation),
+        _ => None,
+    }
+}
+
+/// Says yes to an operation, allowed or not.
+pub(crate) async fn approve(world: &Arc<World>, caller: &Caller, session: Option<&SessionId>, id: OperationId) {
+    world.say(caller.name(), format!("approves {id}"));
+    world.see(Seen::Approving { operation: id.clone(), caller: caller.clone() });
+    ask(world, caller, session, Request::Approve { id }).await;
+}
+
+async fn operations(world: &Arc<World>, caller: &Caller) -> Vec<Operation> {
+    match ask(world, caller, None, Request::Operations).await {
+        Some(Answer::Operations(operations)) => operations,
+        _ => Vec::new(),
+    }
+}
+
+/// Of a calm world: one restart of the first component.
+async fn the_restart(world: Arc<World>, ann: Caller) {
+    world.executor.sleep(world.story.chaos_ms / 4).await;
+    let first = world.story.components[0].name.clone();
+    restart(&world, &ann, None, vec![first], false).await;
+}
+
+async fn approves(world: Arc<World>, agent: Caller) {
+    let mut rng = world.generator(&format!("agent {}", agent.name()));
+    while world.executor.now_ms() < world.story.chaos_ms {
+        world.executor.sleep(rng.u64(500..4_000)).await;
+        let waiting = operations(&world, &agent).await.into_iter().find(|o| o.phase == Phase::Requested);
+        if let Some(operation) = waiting {
+            approve(&world, &agent, None, operation.id).await;
+        }
+    }
+}
+
+async fn operates(world: Arc<World>, operator: Caller) {
+    let mut rng = world.generator(&format!("operator {}", operator.name()));
+    while world.executor.now_ms() < world.story.chaos_ms {
+        world.executor.sleep(rng.u64(200..2_500)).await;
+        let all = operations(&world, &operator).await;
+        let waiting = all.iter().find(|o| o.phase == Phase::Requested).map(|o| o.id.clone());
+        match (rng.u32(..12), waiting) {
+            (0..6, Some(id)) => approve(&world, &operator, None, id).await,
+            (6, Some(id)) => drop(ask(&world, &operator, None, Request::Deny { id }).await),
+            (7, _) => {
+                if let Some(running) = all.iter().find(|o| !o.phase.is_end()) {
+                    let id = running.id.clone();
+                    world.say(operator.name(), format!("cancels {id}"));
+                    ask(&world, &operator, None, Request::Cancel { id }).await;
+                }
+            }
+            (8..10, _) => {
+                let mut scope: Vec<_> = world.story.components.iter().map(|c| c.name.clone()).collect();
+                rng.shuffle(&mut scope);
+                scope.truncate(rng.usize(1..=scope.len()));
+                let break_glass = rng.u32(..4) == 0;
+                restart(&world, &operator, None, scope, break_glass).await;
+            }
+            (10, _) => looks_at_incidents(&world, &operator, &mut rng).await,
+            _ => adopts(&world, &operator).await,
+        }
+    }
+}
+
+async fn looks_at_incidents(world: &Arc<World>, operator: &Caller, rng: &mut fastrand::Rng) {
+    let Some(Answer::Incidents(incidents)) = ask(world, operator, None, Request::Incidents).await else { return };
+    let open: Vec<Incident> = incidents.into_iter().filter(Incident::is_open).collect();
+    let Some(incident) = (!open.is_empty()).then(|| &open[rng.usize(..open.len())]) else { return };
+    let id = incident.id.clone();
+    world.say(operator.name(), format!("looks at {id}: {}", incident.title));
+    let request = if rng.bool() { Request::Acknowledge { id } } else { Request::Resolve { id } };
+    ask(world, operator, None, request).await;
+}
+
+/// Hands orphaned leases over to a session that is there.
+async fn adopts(world: &Arc<World>, operator: &Caller) {
+    let Some(Answer::Leases(leases)) = ask(world, operator, None, Request::Leases).await else { return };
+    for lease in leases.into_iter().filter(|lease| lease.state == LeaseState::Orphaned) {
+        let to = SessionId::new(name("local"), name("s1"));
+        world.say(operator.name(), format!("gives {} to {to}", lease.key));
+        world.see(Seen::LeaseGiven { key: lease.key.to_string() });
+        ask(world, operator, None, Request::Adopt { key: lease.key, to }).await;
+    }
+}

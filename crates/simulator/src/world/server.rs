@@ -1,0 +1,248 @@
+//! A server's process: started, spoken to, stopped, dying by itself, and left behind by its daemon. What it does with a
+//! call is its program's.
+
+use super::World;
+use super::program::Program;
+use crate::chance::happens;
+use crate::executor::Group;
+use crate::observe::Seen;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_core::{ComponentName, Generation, ProcessIdentity, WorkClass};
+use tidegate_governor::LaunchIdentity;
+
+/// How long a server has between the end of its input and a signal that it can't ignore.
+const STOP_GRACE_MS: u64 = 500;
+/// How long a tree that doesn't go away is looked at before that is reported.
+const LAST_LOOK_MS: u64 = 1_000;
+/// Between two looks at a process.
+const GLANCE_MS: u64 = 50;
+
+/// Something that a server's daemon hears of it.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A line.
+    Line(Vec<u8>),
+    /// Nothing more: it has exited, or closed its output.
+    End,
+}
+
+/// Who reads what a server writes.
+pub(crate) type Ear = Box<dyn Fn(Said) + Send>;
+
+/// What is left of an old server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tree {
+    Gone,
+    Running,
+}
+
+/// How a server takes the wish that it should end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    /// Ends at the end of its input.
+    Obedient,
+    /// Has to be killed.
+    Stubborn,
+    /// Doesn't even die when it is killed, as long as things go wrong.
+    Undying,
+}
+
+pub(super) struct Server {
+    component: ComponentName,
+    generation: Generation,
+    /// Whose pipes it has; none once that daemon is gone.
+    daemon: Option<Group>,
+    /// Its program runs: it isn't the launcher any more.
+    running: bool,
+    habit: Habit,
+    ear: Option<Ear>,
+    pub(super) program: Program,
+}
+
+impl World {
+    /// Starts the launcher of a server: a process with an identity that has not run the server's program.
+    pub(crate) fn launcher(
+        &self,
+        component: &ComponentName,
+        generation: Generation,
+        daemon: Group,
+        nonce: &str,
+    ) -> ProcessIdentity {
+        let identity = self.born(nonce);
+        let mut rng = self.generator(&format!("habit {component} {generation}"));
+        let habit = match happens(&mut rng, self.story.faults.stubborn) {
+            false => Habit::Obedient,
+            true if rng.bool() => Habit::Stubborn,
+            true => Habit::Undying,
+        };
+        let server = Server {
+            component: component.clone(),
+            generation,
+            daemon: Some(daemon),
+            running: false,
+            habit,
+            ear: None,
+            program: Program::default(),
+        };
+        self.inner().servers.insert(identity.pid, server);
+        identity
+    }
+
+    /// The launcher becomes the server.
+    pub(crate) fn run_program(&self, pid: u32, launch: &LaunchIdentity) {
+        let (component, generation) = {
+            let mut inner = self.inner();
+            let Some(server) = inner.servers.get_mut(&pid) else { return };
+            server.running = true;
+            (server.component.clone(), server.generation)
+        };
+        self.say(&component, format!("generation {generation} runs (pid {pid})"));
+        self.see(Seen::Started { component, generation, pid, launch: launch.clone() });
+    }
+
+    /// Reads what the server writes from now on; `false` when it has ended.
+    pub(crate) fn listen(&self, pid: u32, ear: Ear) -> bool {
+        let mut inner = self.inner();
+        match inner.servers.get_mut(&pid) {
+            Some(server) => {
+                server.ear = Some(ear);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Writes a line to the server, decided in the step `decided`. One that has ended reads nothing.
+    pub(crate) fn write_server(self: &Arc<Self>, pid: u32, line: &[u8], decided: u64) {
+        let about = {
+            let inner = self.inner();
+            inner.servers.get(&pid).map(|server| (server.component.clone(), server.generation))
+        };
+        if let Some((component, generation)) = about {
+            self.program_reads(pid, &component, generation, line, decided);
+        }
+    }
+
+    /// What the server writes, to whoever reads it.
+    pub(super) fn server_says(&self, pid: u32, line: String) {
+        let inner = self.inner();
+        if let Some(ear) = inner.servers.get(&pid).and_then(|server| server.ear.as_ref()) {
+            ear(Said::Line(line.into_bytes()));
+        }
+    }
+
+    pub(super) fn with_program<T>(&self, pid: u32, look: impl FnOnce(&mut Program) -> T) -> Option<T> {
+        self.inner().servers.get_mut(&pid).map(|server| look(&mut server.program))
+    }
+
+    /// The server is gone, however that came about.
+    pub(crate) fn server_exits(&self, pid: u32, how: &str) {
+        let gone = {
+            let mut inner = self.inner();
+            inner.alive.remove(&pid);
+            inner.servers.remove(&pid)
+        };
+        let Some(server) = gone else { return };
+        if server.running {
+            self.say(&server.component, format!("generation {} ends: {how}", server.generation));
+            let (component, generation) = (server.component, server.generation);
+            self.see(Seen::Died { component, generation, pid });
+        }
+        if let Some(ear) = server.ear {
+            ear(Said::End);
+        }
+    }
+
+    /// Makes a server end, whatever it takes, and proves it. `governed`: for an operation.
+    pub(crate) async fn stop_server(&self, pid: u32, governed: bool) -> Result<(), String> {
+        let Some(habit) = self.begin_stop(pid, governed) else { return Ok(()) };
+        if habit == Habit::Obedient {
+            self.executor.sleep(10).await;
+            self.server_exits(pid, "its input was closed");
+            return Ok(());
+        }
+        self.executor.sleep(STOP_GRACE_MS).await;
+        let until_ms = self.executor.now_ms() + LAST_LOOK_MS;
+        while self.is_alive(pid) {
+            if habit != Habit::Undying || !self.is_chaos() {
+                self.server_exits(pid, "it was killed");
+            } else if self.executor.now_ms() >= until_ms {
+                return Err(format!("pid {pid} is still there"));
+            } else {
+                self.executor.sleep(GLANCE_MS).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_stop(&self, pid: u32, governed: bool) -> Option<Habit> {
+        let (habit, seen) = {
+            let inner = self.inner();
+            let server = inner.servers.get(&pid)?;
+            let seen = server.running.then(|| Seen::Stopping {
+                component: server.component.clone(),
+                generation: server.generation,
+                governed,
+                executing: server.program.executing(),
+            });
+            (server.habit, seen)
+        };
+        if let Some(seen) = seen {
+            self.see(seen);
+        }
+        Some(habit)
+    }
+
+    /// Waits until an old server is gone, without doing anything to it.
+    pub(crate) async fn await_server(&self, pid: u32, for_ms: u64) -> Tree {
+        let until_ms = self.executor.now_ms() + for_ms;
+        while self.is_alive(pid) {
+            if self.executor.now_ms() >= until_ms {
+                return Tree::Running;
+            }
+            self.executor.sleep(GLANCE_MS).await;
+        }
+        Tree::Gone
+    }
+
+    /// The daemon is gone, and its ends of all pipes with it. Launchers end; servers do when they have come to the end of
+    /// what they are doing, or when they feel like it.
+    pub(crate) fn pipes_close(self: &Arc<Self>, daemon: Group) {
+        let orphans: BTreeMap<u32, (bool, Habit)> = {
+            let mut inner = self.inner();
+            let of_it = inner.servers.iter_mut().filter(|(_, server)| server.daemon == Some(daemon));
+            of_it
+                .map(|(pid, server)| {
+                    server.daemon = None;
+                    server.ear = None;
+                    (*pid, (server.running, server.habit))
+                })
+                .collect()
+        };
+        for (pid, (running, habit)) in orphans {
+            if !running {
+                self.server_exits(pid, "its launcher lost its pipe");
+                continue;
+            }
+            let world = self.clone();
+            self.executor.spawn(Group::WORLD, async move {
+                let patience = if habit == Habit::Obedient { 0 } else { 4_000 };
+                world.executor.sleep(20 + patience).await;
+                while world.with_program(pid, |program| program.is_busy()) == Some(true) {
+                    world.executor.sleep(GLANCE_MS).await;
+                }
+                world.server_exits(pid, "it has lost its daemon");
+            });
+        }
+    }
+
+    /// The class of a tool, as the operator's policy has it.
+    pub(crate) fn class_of(tool: &str) -> WorkClass {
+        match tool {
+            "read" => WorkClass::ReadOnly,
+            "put" | "resources/subscribe" | "logging/setLevel" => WorkClass::Idempotent,
+            _ => WorkClass::Mutating,
+        }
+    }
+}
