@@ -339,7 +339,10 @@ impl Drop for Rig {
 }
 
 fn request<'a>(components: &[&'a str]) -> Vec<&'a str> {
-    ["restart", "request", "--reason", "the test says so"].into_iter().chain(components.iter().copied()).collect()
+    ["restart", "request", "--reason", "the test says so"]
+        .into_iter()
+        .chain(components.iter().copied())
+        .collect()
 }
 
 /// The id of the operation in a document.

@@ -90,7 +90,9 @@ pub(super) fn active_work_finishes() {
     }
     let id = rig.request("ops", &["files"]);
     rig.reaches(&id, &["Draining"]);
-    eventually("all three are named as holders", || rig.operation(&id)["holders"].as_array().unwrap().len() == 3);
+    eventually("all three are named as holders", || {
+        rig.operation(&id)["holders"].as_array().unwrap().len() == 3
+    });
 
     // One after the other ends, and each gets its own answer from the server that it was sent to.
     for ((session, tool), call) in sessions.iter_mut().zip(tools).zip(&calls) {

@@ -16,7 +16,11 @@ pub(super) fn a_failed_drain_leaves_work() {
     let first = rig.request("ops", &["files"]);
     assert_eq!(rig.ended(&first)["phase"], "Refused");
     let open = rig.open_incidents();
-    assert_eq!((open.len(), &open[0]["kind"], &open[0]["count"]), (1, &json!("drain_refused"), &json!(1)), "{open:?}");
+    assert_eq!(
+        (open.len(), &open[0]["kind"], &open[0]["count"]),
+        (1, &json!("drain_refused"), &json!(1)),
+        "{open:?}"
+    );
     let second = rig.request("ops", &["files"]);
     rig.reaches(&second, &["Draining"]);
     let held = s2.call("append", json!({ "text": "first in" }));

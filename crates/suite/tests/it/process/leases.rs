@@ -54,12 +54,17 @@ pub(super) fn no_lease_is_orphaned_silently() {
     assert_eq!(last(&kept_now), "carried-over", "{kept_now}");
     assert_eq!((&moved_now["state"], &moved_now["session"]), (&json!("held"), &json!("moving")));
     assert_ne!(moved_now["fence"], before, "an adoption gives a new fence");
-    let events: Vec<&Value> = moved_now["history"].as_array().unwrap().iter().map(|it| &it["event"]).collect();
+    let events: Vec<&Value> =
+        moved_now["history"].as_array().unwrap().iter().map(|it| &it["event"]).collect();
     assert!(events.contains(&&json!("adopted")), "{moved_now}");
-    assert_eq!((&lease(&rig, "released")["state"], last(&lease(&rig, "released"))), (&json!("released"), "released"));
+    assert_eq!(
+        (&lease(&rig, "released")["state"], last(&lease(&rig, "released"))),
+        (&json!("released"), "released")
+    );
     assert_eq!(last(&lease(&rig, "run-out")), "expired");
     let told = quiet.tool("session_resume", json!({}))["structuredContent"].clone();
-    let pending: Vec<&Value> = told["facts"]["pending"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
+    let pending: Vec<&Value> =
+        told["facts"]["pending"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
     assert!(pending.contains(&&json!("ReacquireLease")), "{told}");
     let orphan = lease(&rig, "orphan");
     assert_eq!(orphan["state"], "orphaned", "{orphan}");

@@ -15,14 +15,17 @@ fn texts(list: &Value, key: &str) -> Vec<String> {
 }
 
 pub(super) fn checkpoints_are_durable() {
-    let mut rig = Plan::new().fault_with("files", &["--slow-exit-ms", "1500"], "trust_annotations = true").start();
+    let mut rig =
+        Plan::new().fault_with("files", &["--slow-exit-ms", "1500"], "trust_annotations = true").start();
     let server = rig.server("files").clone();
     let mut s1 = rig.connect("files", "s1");
     let mut s1_control = rig.control("s1");
     let mut s2 = rig.connect("files", "s2");
 
     // Whatever was acknowledged is on stable storage: no kill between any two of these takes anything.
-    across_a_kill(&mut rig, |facts| assert_eq!(facts["streams"].as_array().map(Vec::len), Some(2), "{facts}"));
+    across_a_kill(&mut rig, |facts| {
+        assert_eq!(facts["streams"].as_array().map(Vec::len), Some(2), "{facts}")
+    });
     s1_control.tool("session_checkpoint", json!({ "notes": "half way through the migration" }));
     across_a_kill(&mut rig, |facts| {
         assert_eq!(texts(&facts["notes"], "text"), ["half way through the migration"], "{facts}");
@@ -31,7 +34,11 @@ pub(super) fn checkpoints_are_durable() {
     across_a_kill(&mut rig, |facts| assert_eq!(facts["leases"], json!(["repo/main"]), "{facts}"));
     assert!(s1.ask("resources/subscribe", json!({ "uri": "ledger://lines" }))["result"].is_object());
     across_a_kill(&mut rig, |facts| {
-        assert_eq!(facts["subscriptions"], json!([{ "component": "files", "uri": "ledger://lines" }]), "{facts}");
+        assert_eq!(
+            facts["subscriptions"],
+            json!([{ "component": "files", "uri": "ledger://lines" }]),
+            "{facts}"
+        );
     });
     assert!(s1.ask("logging/setLevel", json!({ "level": "warning" }))["result"].is_object());
     across_a_kill(&mut rig, |facts| assert_eq!(facts["log_level"], json!({ "files": "warning" }), "{facts}"));
@@ -54,8 +61,12 @@ pub(super) fn checkpoints_are_durable() {
         assert_eq!(facts["generations"], json!({ "files": before }), "{facts}");
     }
     assert_eq!(texts(&first["notes"], "text"), ["half way through the migration"]);
-    assert_eq!((&first["leases"], &first["log_level"]), (&json!(["repo/main"]), &json!({ "files": "warning" })));
-    let calls: Vec<_> = second["calls"].as_array().unwrap().iter().map(|c| (&c["tool"], &c["state"])).collect();
+    assert_eq!(
+        (&first["leases"], &first["log_level"]),
+        (&json!(["repo/main"]), &json!({ "files": "warning" }))
+    );
+    let calls: Vec<_> =
+        second["calls"].as_array().unwrap().iter().map(|c| (&c["tool"], &c["state"])).collect();
     assert_eq!(calls, [(&json!("append"), &json!("queued"))], "{second}");
 
     // The restart is carried forward, and the session goes on where it was: subscribed, and with its call.
@@ -64,7 +75,10 @@ pub(super) fn checkpoints_are_durable() {
     let content = s2.result(&held)["structuredContent"].clone();
     assert_eq!((&content["text"], server.times("held")), (&json!("held"), 1), "{content}");
     assert_eq!(s1.hear("notifications/resources/updated")["params"]["uri"], "ledger://lines");
-    assert_eq!(s1_control.tool("session_resume", json!({}))["structuredContent"]["facts"]["leases"], json!(["repo/main"]));
+    assert_eq!(
+        s1_control.tool("session_resume", json!({}))["structuredContent"]["facts"]["leases"],
+        json!(["repo/main"])
+    );
 }
 
 /// The one next action of a document, which says what to do.
@@ -125,7 +139,8 @@ pub(super) fn everybody_goes_on_or_is_told() {
 }
 
 pub(super) fn the_state_directory_is_enough() {
-    let mut rig = Plan::new().fault_with("files", &["--slow-exit-ms", "1500"], "trust_annotations = true").start();
+    let mut rig =
+        Plan::new().fault_with("files", &["--slow-exit-ms", "1500"], "trust_annotations = true").start();
     let server = rig.server("files").clone();
     let mut control = rig.control_apart("worker");
     control.tool("session_checkpoint", json!({ "notes": "step 3 of 7 is done" }));
@@ -162,6 +177,12 @@ pub(super) fn the_state_directory_is_enough() {
     let prompt = incident["incidents"][0]["next_prompt"].as_str().unwrap();
     assert!(prompt.contains("tidegate restart request files"), "{prompt}");
 
+    // A new client that knows nothing but the session's name.
+    let mut fresh = rig.control("worker");
+    let resumed = fresh.tool("session_resume", json!({}))["structuredContent"].clone();
+    assert_eq!(texts(&resumed["facts"]["notes"], "text"), ["step 3 of 7 is done"]);
+    assert_eq!(next_action(&resumed), "StateReset");
+
     // Killed after its server was told to stop: that restart is carried forward.
     rig.is_ready("files");
     let stopping = rig.request("ops", &["files"]);
@@ -170,11 +191,6 @@ pub(super) fn the_state_directory_is_enough() {
     rig.serve();
     assert_eq!(rig.ended(&stopping)["phase"], "Completed");
 
-    // A new client that knows nothing but the session's name.
-    let mut fresh = rig.control("worker");
-    let resumed = fresh.tool("session_resume", json!({}))["structuredContent"].clone();
-    assert_eq!(texts(&resumed["facts"]["notes"], "text"), ["step 3 of 7 is done"]);
-    next_action(&resumed);
     let lease = rig.local(&["leases", "show", "repo/main"]).done()["lease"].clone();
     assert_eq!((&lease["session"], &lease["state"]), (&json!("worker"), &json!("held")));
     assert!(texts(&lease["history"], "event").contains(&"adopted".to_owned()), "{lease}");

@@ -50,7 +50,10 @@ pub(super) fn only_the_scope_notices() {
         .collect();
     ratios.sort_by(f64::total_cmp);
     let median = ratios[PAIRS / 2];
-    assert!(median <= FACTOR, "p99 outside the scope is {median:.2} times what it is without a restart: {ratios:?}");
+    assert!(
+        median <= FACTOR,
+        "p99 outside the scope is {median:.2} times what it is without a restart: {ratios:?}"
+    );
 
     // No refusal and no error came (each call was a success); nothing was cancelled; it is the same process.
     let after = rig.component("outside");
@@ -59,7 +62,10 @@ pub(super) fn only_the_scope_notices() {
     }
     let received = rig.server("outside").received();
     assert!(received.iter().all(|it| it["message"]["method"] != "notifications/cancelled"));
-    assert_eq!(received.iter().filter(|it| it["message"]["method"] == "tools/call").count(), 1 + CALLS * (1 + 2 * PAIRS));
+    assert_eq!(
+        received.iter().filter(|it| it["message"]["method"] == "tools/call").count(),
+        1 + CALLS * (1 + 2 * PAIRS)
+    );
     let start = inside.tool("read", json!({ "key": "k" }))["structuredContent"]["start"].clone();
     assert_eq!(start, 1 + PAIRS);
 }

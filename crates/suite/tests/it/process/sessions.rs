@@ -59,7 +59,8 @@ fn three_sdk_sessions_live_through_ten_restarts() {
     assert_eq!(servers, 1);
     for client in &mut sessions {
         client.ask("close", json!({}));
-        let complaints: Vec<_> = client.complaints().into_iter().filter(|it| it["event"] == "error").collect();
+        let complaints: Vec<_> =
+            client.complaints().into_iter().filter(|it| it["event"] == "error").collect();
         assert!(complaints.is_empty(), "{complaints:?}");
     }
     for client in sessions {
