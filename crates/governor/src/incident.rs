@@ -76,8 +76,9 @@ pub(crate) fn of_trouble(operation: &Operation, trouble: Trouble) -> Report {
     report.scope = operation.scope.first().filter(|_| operation.scope.len() == 1).cloned();
     report.operation = Some(operation.id.clone());
     report.next_prompt = Some(prompt);
-    for (name, said) in &operation.failures {
-        report = report.evidence(name.as_str(), said);
+    // Not under the components' names: one that sounds like a secret would be redacted whole.
+    for (index, (name, said)) in operation.failures.iter().enumerate() {
+        report = report.evidence(format!("failure_{}", index + 1), format!("{name}: {said}"));
     }
     for (index, holder) in operation.holders.iter().take(8).enumerate() {
         report = report.evidence(format!("holder_{}", index + 1), holder.to_string());
