@@ -51,7 +51,7 @@ impl Relay {
         if entry.method == "tools/call" && self.server.gone.contains(&*entry.work.tool) {
             permit.finish();
             let refusal = self.tool_changed(&entry.work.tool);
-            self.refuse(number, &refusal, out);
+            self.refuse_waiting(number, &refusal, out);
         } else {
             self.write(number, permit, now, out);
         }
@@ -103,6 +103,19 @@ impl Relay {
             if let State::Flying(flight) = entry.state {
                 flight.permit.finish();
             }
+        }
+    }
+
+    /// Ends a request that waits with a refusal. One that had been written, was to be written again and may have changed
+    /// something ends with an outcome that is unknown, whatever it waited for.
+    pub(crate) fn refuse_waiting(&mut self, number: u64, refusal: &Refusal, out: &mut Vec<Effect>) {
+        let written = self.pending.get(number).filter(|it| it.replayed && it.work.class.is_unsafe());
+        match written.map(|entry| self.outcome_unknown(&entry.work.tool)) {
+            Some(unknown) => {
+                self.say_unknown(number, out);
+                self.refuse(number, &unknown, out);
+            }
+            None => self.refuse(number, refusal, out),
         }
     }
 

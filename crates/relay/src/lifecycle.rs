@@ -234,7 +234,7 @@ impl Relay {
         let refusal = self.unavailable(&why);
         self.server.phase = Phase::Unavailable(why);
         for number in self.pending.numbers(|entry| entry.flight().is_none()) {
-            self.refuse(number, &refusal, &mut out);
+            self.refuse_waiting(number, &refusal, &mut out);
         }
         self.answer_handshakes(&mut out);
         out

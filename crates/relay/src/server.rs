@@ -105,7 +105,7 @@ impl Relay {
     pub(crate) fn refuse_held_of(&mut self, session: &SessionId, out: &mut Vec<Effect>) {
         let refusal = self.draining();
         for number in self.pending.numbers(|e| e.flight().is_none() && e.work.session == *session) {
-            self.refuse(number, &refusal, out);
+            self.refuse_waiting(number, &refusal, out);
         }
     }
 

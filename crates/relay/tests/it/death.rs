@@ -1,8 +1,8 @@
 //! The server dies: every call that was written is settled exactly once.
 
-use crate::world::{TOOLS, World};
+use crate::world::{TOOLS, World, show};
 use tidegate_core::WorkClass::{self, Idempotent, Mutating, ReadOnly};
-use tidegate_relay::{LostFacts, Settled, settle, settle_marked};
+use tidegate_relay::{LostFacts, Settled, Unavailable, settle, settle_marked};
 
 /// The fate of a lost call. Words: `allowed` (idempotent replay), `again` (replayed), `late`, `disturbed`, `unwanted`.
 #[track_caller]
@@ -81,6 +81,24 @@ fn an_idempotent_call_that_will_be_replayed_holds_until_then_too() {
     assert_eq!(world.holders(), ["local/s1 files/touch idempotent 0.000s detached"]);
     world.relay.server_proved_dead();
     assert_eq!(world.holders(), [""; 0]);
+}
+
+#[test]
+fn a_call_that_waits_to_be_replayed_is_unknown_when_there_will_be_no_server() {
+    let mut world = World::ready();
+    world.call(1, "1", "touch");
+    assert_eq!(world.die(), [""; 0]);
+    world.call(2, "1", "write");
+    let why = Unavailable { incident: None, message: "it does not start".into() };
+    assert_eq!(
+        show(&world.relay.server_unavailable(why, &world.now)),
+        [
+            "unknown local/s1 touch g1",
+            "1< #1 outcome_unknown → VerifyThenRetry",
+            "2< #1 unavailable → ContactOperator"
+        ],
+        "the first may have taken effect, the second never reached the server"
+    );
 }
 
 #[test]
