@@ -7,8 +7,6 @@ use tidegate_simulator::{Outcome, Plan, Progress, Summary};
 
 use crate::report::MIN_SEEDS;
 
-/// How many broken schedules are shown before a run ends.
-const ENOUGH: usize = 3;
 /// Between two lines of progress, in seeds.
 const PROGRESS_EVERY: u64 = 250;
 
@@ -20,6 +18,9 @@ pub(crate) struct Args {
     /// The first of them: a shard of a longer run begins where another ends
     #[arg(long, default_value_t = 0)]
     first_seed: u64,
+    /// How many broken schedules are enough to end the run
+    #[arg(long, default_value_t = 3)]
+    stop_after: usize,
     /// Run this seed alone and print its whole timeline, as a failure's replay does
     #[arg(long, conflicts_with_all = ["seeds", "first_seed"])]
     seed: Option<u64>,
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match args.seed {
         Some(seed) => Ok(replay(&tidegate_simulator::run_seed(seed))),
         None => {
-            let plan = Plan { first_seed: args.first_seed, seeds: args.seeds, stop_after: ENOUGH };
+            let plan = Plan { first_seed: args.first_seed, seeds: args.seeds, stop_after: args.stop_after };
             let summary = tidegate_simulator::run(&plan, &mut tell);
             report(&summary, args.json)
         }

@@ -21,6 +21,8 @@ use tidegate_relay::{Effect, Pages, Relay, StreamId, Unavailable};
 pub(super) struct Up {
     pub(super) server: ProcessIdentity,
     pub(super) generation: Generation,
+    /// Lines that its pipe took nothing of, because it had ended.
+    pub(super) unwritten: Vec<Vec<u8>>,
     /// The relay has been told that it is dead.
     pub(super) told_dead: bool,
     /// It is to end, or has begun to by itself.

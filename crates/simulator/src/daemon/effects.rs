@@ -25,8 +25,10 @@ impl Actor {
                     }
                 }
                 Effect::WriteServer { line } => {
-                    if let Some(up) = &self.up {
-                        self.ctx.world.write_server(up.server.pid, &line, decided);
+                    if let Some(up) = &mut self.up
+                        && !self.ctx.world.write_server(up.server.pid, &line, decided)
+                    {
+                        up.unwritten.push(line);
                     }
                 }
                 Effect::ToClient { stream, line } => self.send(stream, ToShim::Line(line)),

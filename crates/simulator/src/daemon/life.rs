@@ -26,6 +26,7 @@ impl Actor {
         self.up = Some(Up {
             server,
             generation,
+            unwritten: Vec::new(),
             told_dead: false,
             ending: false,
             proofs: Vec::new(),
@@ -71,6 +72,9 @@ impl Actor {
         let Some(up) = self.up.as_mut() else { return };
         if !std::mem::replace(&mut up.told_dead, true) {
             self.pages.clear();
+            for line in std::mem::take(&mut up.unwritten).into_iter().rev() {
+                self.relay.never_written(&line);
+            }
             let effects = self.relay.server_died(&self.ctx.now());
             self.perform(effects).await;
         }

@@ -38,8 +38,8 @@ use tidegate_leases::Leases;
 use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
 use tidegate_store::Store;
 
-/// Calls in flight to one component, as in the gateway: nobody here makes so many.
-const GATE_CAPACITY: usize = 1_024;
+/// Calls in flight to one component: more than anybody here makes at a time.
+const GATE_CAPACITY: usize = 64;
 
 /// One daemon.
 pub(crate) struct Daemon {

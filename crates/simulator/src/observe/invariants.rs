@@ -160,7 +160,7 @@ pub(crate) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
             let times_out = truth.components.get(&it.component).is_some_and(|c| c.times_out);
             (!it.given_up && !times_out).then(|| format!("{call} is cancelled, and its client did not do that"))
         }
-        Seen::Stopping { component, executing, governed: true, .. } => {
+        Seen::Stopping { component, executing, governed: true, orphaned: false, .. } => {
             let drain = observed.durable.stopping(component)?.drain.as_ref()?;
             let left = drain.deadline.at_ms.saturating_sub(UP_MS + truth.now_ms);
             let waits = |it: &&crate::world::Executing| truth.calls.get(&it.call).is_some_and(|c| !c.given_up);
@@ -198,14 +198,14 @@ pub(crate) fn durable_checkpoints(observed: &Observation<'_>) -> Found {
         })
     };
     let stopped = |seen: &Seen| {
-        let Seen::Stopping { component, executing, governed: true, .. } = seen else { return None };
+        let Seen::Stopping { component, executing, governed: true, orphaned, .. } = seen else { return None };
         let unknown = observed.truth.connected.iter().find(|(session, to)| {
             to == component && !observed.durable.checkpoints.contains_key(session)
         });
         if let Some((session, _)) = unknown {
             return Some(format!("{component} is stopped, and {session} has no checkpoint"));
         }
-        executing.iter().find_map(|it| {
+        executing.iter().filter(|_| !orphaned).find_map(|it| {
             let call = observed.truth.calls.get(&it.call).filter(|call| !call.given_up)?;
             let checkpoint = observed.durable.checkpoints.get(&call.session);
             let noted = checkpoint.is_some_and(|c| c.calls.iter().any(|noted| noted.component == *component));

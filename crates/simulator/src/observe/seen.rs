@@ -97,7 +97,15 @@ pub(crate) enum Seen {
     /// The daemon takes a generation for the one that serves.
     Serving { component: ComponentName, generation: Generation },
     /// Somebody makes a server end.
-    Stopping { component: ComponentName, generation: Generation, governed: bool, executing: Vec<Executing> },
+    Stopping {
+        component: ComponentName,
+        generation: Generation,
+        /// For an operation.
+        governed: bool,
+        /// Its daemon is gone: nothing that it answers reaches anybody.
+        orphaned: bool,
+        executing: Vec<Executing>,
+    },
     Died { component: ComponentName, generation: Generation, pid: u32 },
     GateClosed { component: ComponentName },
     /// A gate that had just been closed was opened again, because another one could not be closed.

@@ -113,15 +113,15 @@ impl World {
         }
     }
 
-    /// Writes a line to the server, decided in the step `decided`. One that has ended reads nothing.
-    pub(crate) fn write_server(self: &Arc<Self>, pid: u32, line: &[u8], decided: u64) {
+    /// Writes a line to the server, decided in the step `decided`; `false` when it has ended and its pipe takes nothing.
+    pub(crate) fn write_server(self: &Arc<Self>, pid: u32, line: &[u8], decided: u64) -> bool {
         let about = {
             let inner = self.inner();
             inner.servers.get(&pid).map(|server| (server.component.clone(), server.generation))
         };
-        if let Some((component, generation)) = about {
-            self.program_reads(pid, &component, generation, line, decided);
-        }
+        let Some((component, generation)) = about else { return false };
+        self.program_reads(pid, &component, generation, line, decided);
+        true
     }
 
     /// What the server writes, to whoever reads it.
@@ -184,6 +184,7 @@ impl World {
                 component: server.component.clone(),
                 generation: server.generation,
                 governed,
+                orphaned: server.daemon.is_none(),
                 executing: server.program.executing(),
             });
             (server.habit, seen)
