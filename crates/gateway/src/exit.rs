@@ -31,6 +31,20 @@ impl CliError {
     pub(crate) fn cannot(why: impl std::fmt::Display) -> Self {
         Self::Cannot(why.to_string())
     }
+
+    /// As [`CliError::cannot`], with what caused the error; what is said already isn't repeated.
+    pub(crate) fn failed(error: impl std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let said = error.to_string();
+            if !text.contains(&said) {
+                text = format!("{text}: {said}");
+            }
+            cause = error.source();
+        }
+        Self::Cannot(text)
+    }
 }
 
 impl From<Failure> for CliError {

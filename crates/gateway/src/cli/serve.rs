@@ -12,6 +12,6 @@ pub(super) fn run(global: &Global) -> CliResult {
     match ended {
         Ok(crate::daemon::Ended::Drained) => Ok(Outcome::Done),
         Ok(crate::daemon::Ended::LeftRunning { message }) => Err(CliError::no(message)),
-        Err(error) => Err(CliError::cannot(error)),
+        Err(error) => Err(CliError::failed(error)),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn resume_offline(config: &Config, session: &SessionName) -> Result<V
 
 fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Result<Value, CliError> {
     let (store, _) =
-        FileStore::open(&config.state_dir, OpenOptions::new().read_only(true)).map_err(CliError::cannot)?;
+        FileStore::open(&config.state_dir, OpenOptions::new().read_only(true)).map_err(CliError::failed)?;
     let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
     let sessions = std::thread::scope(|scope| {
         // A runtime of its own thread: the caller may be inside another one.
@@ -88,7 +88,7 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
             let _alone = crate::daemon::hold(dir).map_err(CliError::no)?;
             let clock = SystemClock::new().map_err(CliError::cannot)?;
             let seconds = u64::try_from(clock.now().wall.0 / 1_000).unwrap_or(0);
-            let adopted = tidegate_store::adopt(dir, seconds).map_err(CliError::cannot)?;
+            let adopted = tidegate_store::adopt(dir, seconds).map_err(CliError::failed)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "adopted": adopted });
             document(global, &answer, |doc| fields(&doc["adopted"]));
         }
@@ -96,13 +96,15 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
             let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
             match crate::daemon::hold(dir) {
                 Ok(_alone) => {
-                    let (store, _) = FileStore::open(dir, OpenOptions::new()).map_err(CliError::cannot)?;
-                    runtime.block_on(store.compact()).map_err(CliError::cannot)?;
+                    let (store, _) = FileStore::open(dir, OpenOptions::new()).map_err(CliError::failed)?;
+                    runtime.block_on(store.compact()).map_err(CliError::failed)?;
                 }
                 // While a daemon runs, every write goes through it.
-                Err(_) => drop(runtime.block_on(super::client::ask(global, &Request::StoreCompact, |_| ()))?),
+                Err(_) => {
+                    drop(runtime.block_on(super::client::ask(global, &Request::StoreCompact, |_| ()))?)
+                }
             }
-            let report = tidegate_store::check(dir).map_err(CliError::cannot)?;
+            let report = tidegate_store::check(dir).map_err(CliError::failed)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
             document(global, &answer, |doc| fields(&doc["store"]));
         }

@@ -51,8 +51,10 @@ pub(crate) enum Ended {
 pub(crate) enum ServeError {
     #[error("failed to make the state directory {path}: {source}; check the path and its permissions")]
     StateDir { path: PathBuf, source: io::Error },
-    #[error("another daemon uses this state directory, or it can't be locked: {0}")]
-    Locked(#[from] LockError),
+    #[error("another daemon uses this state directory: {0}")]
+    Taken(#[source] LockError),
+    #[error("the state directory can't be locked: {0}")]
+    Unlockable(#[source] LockError),
     #[error(transparent)]
     Store(#[from] FileError),
     #[error("the policy can't be served: {0}")]
@@ -65,6 +67,15 @@ pub(crate) enum ServeError {
     Host(#[from] HostError),
     #[error("no [[component]] is configured in {path}; add one, there is nothing to serve")]
     NoComponent { path: PathBuf },
+}
+
+impl From<LockError> for ServeError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Busy { .. } => Self::Taken(error),
+            _ => Self::Unlockable(error),
+        }
+    }
 }
 
 /// Serves until a signal ends it.

@@ -271,6 +271,10 @@ impl Actor {
         ));
         let incident = self.ctx.report(&report.evidence("stderr", &self.last_stderr)).await;
         if matches!(next, Next::Probe { .. }) || self.supervision.failures() >= FAILURES_UNTIL_TOLD {
+            let message = match self.last_stderr.trim() {
+                "" => message,
+                said => format!("{message}; it said: {said}"),
+            };
             let why = Unavailable { incident, message };
             let effects = self.relay.server_unavailable(why, &self.ctx.now());
             self.perform(effects).await;

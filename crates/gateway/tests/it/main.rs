@@ -1,0 +1,11 @@
+//! The binary as its users see it: who may restart what, bad input, and faults that were seen in public.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod authority;
+mod bad_client;
+mod bad_configuration;
+mod bad_state;
+mod death;
+mod pipes;
+mod restart;
+mod trees;
