@@ -11,6 +11,7 @@ use super::wait::{eventually, until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -73,8 +74,14 @@ impl Rig {
     /// Starts the daemon and waits until it accepts.
     #[track_caller]
     pub fn serve(&mut self) {
+        self.serve_under(&[]);
+    }
+
+    /// As [`Rig::serve`], through a program that sets limits and becomes the daemon.
+    #[track_caller]
+    pub fn serve_under(&mut self, wrapper: &[&str]) {
         assert!(self.daemon.is_none(), "the rig's daemon runs already");
-        let mut daemon = self.serve_raw();
+        let mut daemon = self.serve_raw(wrapper);
         eventually("the daemon is ready or has ended", || {
             !daemon.is_running() || daemon.stderr().lines().any(|line| line.starts_with(READY))
         });
@@ -82,11 +89,13 @@ impl Rig {
         self.daemon = Some(daemon);
     }
 
-    /// Starts a daemon beside the rig's own, or one that is expected to end.
+    /// Starts a daemon beside the rig's own, or one that is expected to end; through `wrapper` where there is one.
     #[must_use]
-    pub fn serve_raw(&self) -> Process {
-        let mut command = self.command(None);
-        command.arg("serve");
+    pub fn serve_raw(&self, wrapper: &[&str]) -> Process {
+        let serve = self.command(None);
+        let mut words = wrapper.iter().map(OsStr::new).chain([serve.get_program()]).chain(serve.get_args());
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg("serve").env_remove("TIDEGATE_CONFIG").env_remove("TIDEGATE_TOKEN");
         Process::start("the daemon", command)
     }
 

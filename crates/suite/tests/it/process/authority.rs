@@ -39,7 +39,7 @@ pub(super) fn no_unilateral_restart() {
 
     // No other door.
     rig.local(&["reload"]).cannot();
-    let second = rig.serve_raw().wait();
+    let second = rig.serve_raw(&[]).wait();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
     let mut takeover = rig.command(None);
     assert_eq!(takeover.args(["serve", "--takeover"]).output().unwrap().status.code(), Some(2));
