@@ -28,8 +28,22 @@ pub fn step_scope(operation: &Operation, event: &Event) -> Scope {
         .fold(scope, |scope, name| scope.key(&Component::key(name)).key(&tidegate_drain::key(name)));
     let scope = gathered
         .union(&operation.sessions)
+        .filter(|session| operation.session.as_ref() != Some(session))
         .fold(scope, |scope, session| scope.key(&tidegate_checkpoints::key(session)));
+    let scope = with_requester(scope, operation.session.as_ref());
     if event.may_settle_leases() { scope.prefix(tidegate_leases::PREFIX) } else { scope }
+}
+
+/// The record of the session that asks, added to what a decision reads.
+pub(crate) fn with_requester(scope: Scope, session: Option<&SessionId>) -> Scope {
+    session.into_iter().fold(scope, |scope, session| scope.key(&tidegate_checkpoints::key(session)))
+}
+
+/// That nobody waits for an approval of the operation any more.
+pub(crate) fn answered(view: &View, operation: &Operation, now: &Now) -> Result<Txn, GovernorError> {
+    let over = Actions::clear([Clear::Operation(operation.id.clone())]);
+    let told = operation.session.iter().map(|session| (session.clone(), over.clone())).collect();
+    Ok(decide_actions(view, &told, now)?.txn)
 }
 
 /// Moves an operation on: the next phase, everything that belongs to it, in one commit; and what to do then.
@@ -246,7 +260,7 @@ impl<'a> Commit<'a> {
         let decision = decide_settle(self.view, &settle, self.leases, self.now)?;
         self.add(decision.txn);
         for effect in &decision.effects {
-            if let Some(report) = incident::of_orphan(effect, &self.operation) {
+            if let Some(report) = incident::of_orphan(effect, Some(&self.operation.id)) {
                 self.report(&report)?;
             }
             if let LeaseEffect::Lost { key, session, .. } = effect {
@@ -293,6 +307,12 @@ impl<'a> Commit<'a> {
     }
 
     fn finish(mut self) -> Result<(Txn, Operation), GovernorError> {
+        if self.operation.phase.is_end()
+            && let Some(session) = &self.operation.session
+        {
+            let over = Clear::Operation(self.operation.id.clone());
+            self.actions.entry(session.clone()).or_default().clear.push(over);
+        }
         // One record, one write: what is to be told of leases goes into the session's draft where there is one.
         for draft in &mut self.drafts {
             if let Some(actions) = self.actions.remove(&draft.session) {

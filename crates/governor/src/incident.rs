@@ -2,7 +2,7 @@
 
 use crate::step::Trouble;
 use crate::{GovernorError, Operation, Stamp};
-use tidegate_core::{ComponentName, IncidentId, Now};
+use tidegate_core::{ComponentName, IncidentId, Now, OperationId};
 use tidegate_drain::Holder;
 use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_report};
 use tidegate_leases::LeaseEffect;
@@ -100,16 +100,19 @@ pub(crate) fn of_broken_glass(operation: &Operation) -> Report {
     report.evidence("reason", &operation.reason)
 }
 
-/// The incident of a lease that a restart left without a holder that can be asked.
-pub(crate) fn of_orphan(effect: &LeaseEffect, operation: &Operation) -> Option<Report> {
+/// The incident of a lease that is left without a holder that can be asked, by a restart or by time; `None` for any other
+/// effect.
+#[must_use]
+pub fn of_orphan(effect: &LeaseEffect, operation: Option<&OperationId>) -> Option<Report> {
     let LeaseEffect::Orphaned { key, session, fence, why } = effect else { return None };
     let title = format!("the lease {} of {session} is orphaned", key.as_str());
     let mut report = Report::new(IncidentKind::LeaseOrphaned, key.as_str(), Severity::Warning, title);
-    report.operation = Some(operation.id.clone());
+    report.operation = operation.cloned();
     report.session = Some(session.clone());
     report.who_is_next = WhoIsNext::Operator;
     report.next_prompt = Some(format!(
-        "The lease {0} is kept, because {why}. Look at what {session} did under it, then adopt it: `tidegate leases adopt {0}`.",
+        "The lease {0} is kept, because {why}. Look at what {session} did under it, then give it to a session: `tidegate leases \
+         adopt {0} --session NAME`.",
         key.as_str()
     ));
     Some(report.evidence("fence", fence.to_string()).evidence("why", why))

@@ -62,6 +62,7 @@ mod ruling;
 mod stamp;
 mod step;
 mod supervision;
+mod upkeep;
 
 pub use actuator::{
     Actuator, CloseError, RecordIdentity, Resumed, StartError, StopError, Verified, VerifyError,
@@ -78,6 +79,7 @@ pub use drive::MAX_SAID_BYTES;
 pub use effect::{Effect, Event, effect_of};
 pub use error::{GovernorError, RETRY_AFTER_MS};
 pub use governor::{Governor, Parts, list_operations};
+pub use incident::of_orphan;
 pub use json::{DOCUMENT_VERSION, holder_json, operation_document, operations_document};
 pub use launch::{AskDigest, LaunchIdentity, Launches};
 pub use operation::{
@@ -95,3 +97,4 @@ pub use supervision::{
     FAILURES_BEFORE_PROBING, FIRST_DELAY_MS, HEALTHY_AFTER_MS, MAX_DELAY_MS, Next, PROBE_EVERY_MS,
     Supervision, decide_crash_restart,
 };
+pub use upkeep::{UnknownCall, Upkeep};

@@ -6,11 +6,11 @@ use crate::process::Spawner;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_checkpoints::{Actions, CallFact, CallState, Checkpoints, Draft};
-use tidegate_core::{BoxFuture, Clock, ComponentName, IncidentId, NextAction, Now, SessionId, Timer};
-use tidegate_governor::Components;
+use tidegate_checkpoints::{Actions, Checkpoints};
+use tidegate_core::{BoxFuture, Clock, ComponentName, IncidentId, Now, SessionId, Timer};
+use tidegate_governor::{Components, UnknownCall, Upkeep};
 use tidegate_host::{OsEntropy, SystemClock};
-use tidegate_incidents::{IncidentKind, Incidents, Report, Severity, WhoIsNext};
+use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
 use tidegate_relay::LostCall;
 use tidegate_store::FileStore;
@@ -23,6 +23,7 @@ pub(super) struct Context {
     pub(super) checkpoints: Checkpoints,
     pub(super) incidents: Incidents,
     pub(super) leases: Leases,
+    pub(super) upkeep: Upkeep,
     pub(super) registry: Arc<Registry>,
     pub(super) spawner: Spawner,
     pub(super) launcher: Launcher,
@@ -61,33 +62,15 @@ impl Context {
 
     /// Records that the outcome of a call will never be known: durable before its session is answered.
     pub(super) async fn lost(&self, call: &LostCall) {
-        let mut report = Report::new(
-            IncidentKind::OutcomeUnknown,
-            format!("{}/{}", call.component, call.session),
-            Severity::Warning,
-            format!("the outcome of {} on {} is unknown", call.tool, call.component),
-        )
-        .evidence("tool", &*call.tool)
-        .evidence("class", call.class.to_string())
-        .evidence("generation", call.generation.to_string());
-        report.scope = Some(call.component.clone());
-        report.session = Some(call.session.clone());
-        report.who_is_next = WhoIsNext::Session;
-        report.next_action =
-            NextAction::VerifyThenRetry { component: call.component.clone(), tool: call.tool.to_string() };
-        self.report(&report).await;
-        let mut draft = Draft::new(call.session.clone());
-        draft.calls.push(CallFact {
-            id: format!("{}-{}", call.generation, call.call),
+        self.registry.set_unsure(&call.session, true);
+        let unknown = UnknownCall {
+            session: call.session.clone(),
             component: call.component.clone(),
             tool: call.tool.to_string(),
             class: call.class,
-            state: CallState::Unknown,
-        });
-        self.registry.set_unsure(&call.session, true);
-        if let Err(error) = self.checkpoints.checkpoint(&[draft]).await {
-            say(&format!("a call of unknown outcome could not be recorded for {}: {error}", call.session));
-        }
+            id: format!("{}-{}", call.generation, call.call),
+        };
+        grumble("a call of unknown outcome could not be recorded", self.upkeep.unknown(&unknown).await);
     }
 }
 

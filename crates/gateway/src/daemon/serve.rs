@@ -18,7 +18,7 @@ use tidegate_checkpoints::Checkpoints;
 use tidegate_core::{Clock, ComponentName, Entropy, OperationId, Probe};
 use tidegate_drain::Gate;
 use tidegate_governor::{
-    Ask, Caller, Components, Governor, GovernorError, Operation, Parts, Phase, Policy, PolicyError,
+    Ask, Caller, Components, Governor, GovernorError, Operation, Parts, Phase, Policy, PolicyError, Upkeep,
 };
 use tidegate_host::{HostError, OsEntropy, ProcProbe, SystemClock};
 use tidegate_incidents::{IncidentKind, Incidents, Report, Severity};
@@ -154,7 +154,8 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         clock,
         components: Components::new(shared.clone(), entropy.clone()),
         checkpoints: Checkpoints::new(shared.clone(), clocks.clone(), entropy.clone(), probes),
-        incidents: Incidents::new(shared, clocks, entropy),
+        incidents: Incidents::new(shared.clone(), clocks.clone(), entropy.clone()),
+        upkeep: Upkeep::new(shared, clocks, entropy),
         leases,
         registry: registry.clone(),
         spawner: Spawner::new().map_err(ServeError::Supervise)?,
