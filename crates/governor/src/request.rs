@@ -3,10 +3,11 @@
 use crate::operation::{self, Intent, MAX_REASON_BYTES, MAX_SCOPE};
 use crate::{
     AskDigest, Caller, CallerKind, Component, Generations, GovernorError, Launches, Operation, Phase, Policy,
-    Stamp, authority, incident, lock,
+    Stamp, authority, compose, incident, lock,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_core::{ComponentName, Now, OperationId, SessionId};
+use tidegate_checkpoints::{Actions, decide_actions};
+use tidegate_core::{ComponentName, NextAction, Now, OperationId, SessionId};
 use tidegate_store::{Decision, Scope, Txn, View};
 
 /// The most requests that wait for approval at the same time. A person approves them one by one; more than this is a
@@ -60,7 +61,7 @@ impl Ask {
 pub fn request_scope(ask: &Ask) -> Scope {
     let scope = tidegate_incidents::scope().prefix(operation::PREFIX);
     let scope = ask.scope.iter().fold(scope, |scope, name| scope.key(&Component::key(name)));
-    lock::scope(scope, &ask.scope)
+    compose::with_requester(lock::scope(scope, &ask.scope), ask.session.as_ref())
 }
 
 /// Takes a request. The reply is the operation: `Requested`, or `Approved` where no approval is needed.
@@ -129,11 +130,22 @@ pub fn decide_request(
         operation.phase = Phase::Approved;
         txn = txn.and(lock::claim(view, &operation)?);
     }
+    if operation.phase == Phase::Requested {
+        txn = txn.and(waits(view, &operation, now)?);
+    }
     if operation.break_glass {
         txn = txn.and(incident::report(view, &incident::of_broken_glass(&operation), stamp, 0, now)?.0);
     }
     let txn = txn.put(view, &Operation::key(&operation.id), &operation);
     Ok(Decision::write(txn, operation))
+}
+
+/// The session that asks is to find somebody who approves: told in the same commit, so that no approval comes before it.
+fn waits(view: &View, operation: &Operation, now: &Now) -> Result<Txn, GovernorError> {
+    let known = |session: &&SessionId| view.record(&tidegate_checkpoints::key(session)).is_some();
+    let waits = Actions::add([NextAction::RequestApproval { operation: operation.id.clone() }]);
+    let told = operation.session.iter().filter(known).map(|it| (it.clone(), waits.clone())).collect();
+    Ok(decide_actions(view, &told, now)?.txn)
 }
 
 fn checked_scope(

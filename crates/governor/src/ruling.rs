@@ -71,7 +71,7 @@ pub fn decide_approve(
     let mut txn = Txn::new();
     if operation.is_approved() {
         operation.phase = Phase::Approved;
-        txn = lock::claim(view, &operation)?;
+        txn = lock::claim(view, &operation)?.and(compose::answered(view, &operation, now)?);
     }
     let txn = txn.put(view, &Operation::key(id), &operation);
     Ok(Decision::write(txn, Approved { operation, counted: Counted::Now }))
@@ -97,7 +97,8 @@ pub fn decide_deny(
     waiting(&operation, now, "deny")?;
     operation.stamp = stamp.to_string();
     operation.end(Phase::Denied, format!("denied by {}", caller.name()), now);
-    Ok(Decision::write(Txn::new().put(view, &Operation::key(id), &operation), operation))
+    let txn = compose::answered(view, &operation, now)?.put(view, &Operation::key(id), &operation);
+    Ok(Decision::write(txn, operation))
 }
 
 /// Ends an operation whose servers have not been touched yet. Whoever drives it then reopens its gates.
@@ -144,7 +145,8 @@ pub fn decide_expire(
     }
     operation.stamp = stamp.to_string();
     operation.end(Phase::Expired, "nobody approved it in time".to_owned(), now);
-    Ok(Decision::write(Txn::new().put(view, &Operation::key(id), &operation), operation))
+    let txn = compose::answered(view, &operation, now)?.put(view, &Operation::key(id), &operation);
+    Ok(Decision::write(txn, operation))
 }
 
 /// Whether what would be started now is what was asked for.

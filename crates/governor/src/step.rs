@@ -247,6 +247,8 @@ fn carry_on(next: &mut Operation) -> Vec<Join> {
     let interrupted = u32::from(next.phase != Phase::Stopping);
     next.starts = next.starts.saturating_sub(interrupted).min(MAX_STARTS - 1);
     next.phase = Phase::Stopping;
+    // Whoever was told to end has ended. Its successor serves: what was stopped for that is started again.
+    next.intent = Intent::Restart;
     next.pending = next.scope.iter().filter(|name| !next.failures.contains_key(*name)).cloned().collect();
     next.verified.clear();
     vec![Join::State(next.pending.iter().cloned().collect(), ComponentState::Stopping)]

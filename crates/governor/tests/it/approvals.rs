@@ -1,8 +1,10 @@
 //! Who may ask, approve, deny and cancel, and what becomes of an approval when something changes.
 
-use crate::support::{finish, nudge, pause};
+use crate::support::{AllAlive, Counter, finish, nudge, pause};
 use crate::world::{World, launch, name};
-use tidegate_core::{NextAction, OperationId};
+use std::sync::Arc;
+use tidegate_checkpoints::{Checkpoints, Draft};
+use tidegate_core::{Generation, NextAction, OperationId, SessionId};
 use tidegate_governor::{
     Approved, Ask, Caller, Governor, GovernorError, Operation, Phase, Policy, PolicyError,
 };
@@ -417,4 +419,35 @@ fn a_refusal_is_an_object_with_a_next_action() {
     assert_eq!(json["operation"], "a");
     assert_eq!(json["next_action"]["kind"], "RequestApproval");
     assert!(json["next_action"]["prompt"].as_str().unwrap().contains("tidegate restart approve a"));
+}
+
+#[test]
+fn the_session_that_asks_waits_for_an_approval_from_the_request_to_the_answer_and_no_longer() {
+    let session: SessionId = name("local/s1");
+    let answers: [(&str, fn(&World, &OperationId)); 4] = [
+        ("approved", |world, id| drop(finish(world.governor().approve(&ops(), id, world)).unwrap())),
+        ("denied", |world, id| drop(finish(world.governor().deny(&ops(), id)).unwrap())),
+        ("cancelled", |world, id| drop(finish(world.governor().cancel(&Caller::local(), id)).unwrap())),
+        ("expired", |world, _| {
+            world.clock.advance(world.policy.request_ttl.as_millis().try_into().unwrap());
+            finish(world.governor().expire_due()).unwrap();
+        }),
+    ];
+    for (what, answer) in answers {
+        let world = World::of(&["files"]);
+        let mut known = Draft::new(session.clone());
+        known.generations.insert(name("files"), Generation(1));
+        finish(sessions(&world).checkpoint(&[known])).unwrap();
+        let ask = Ask { session: Some(session.clone()), ..ask("a") };
+        let id = request(&world, &Caller::local(), &ask).unwrap().id;
+        let told = || finish(sessions(&world).resume(&session)).unwrap().next_action;
+        assert_eq!(told(), NextAction::RequestApproval { operation: id.clone() }, "{what}");
+        answer(&world, &id);
+        assert_eq!(told(), NextAction::Continue, "{what}");
+    }
+}
+
+fn sessions(world: &World) -> Checkpoints {
+    let (clock, ids) = (world.clock.clone(), Arc::new(Counter::default()));
+    Checkpoints::new(Arc::new(world.store.clone()), clock, ids, Arc::new(AllAlive))
 }

@@ -3,7 +3,7 @@
 use crate::support::{crash_after, finish, nudge, pause};
 use crate::world::{Drains, World, holder, name};
 use tidegate_core::{OperationId, WorkClass};
-use tidegate_governor::{ComponentState, GovernorError, Operation, Phase};
+use tidegate_governor::{Ask, Caller, ComponentState, GovernorError, Operation, Phase};
 
 /// More polls than the longest operation here takes.
 const MOST_POLLS: usize = 2_000;
@@ -249,4 +249,28 @@ fn a_cancelled_drain_that_crashes_anywhere_opens_its_gate() {
         }
     }
     panic!("cancelling takes more than {MOST_POLLS} polls");
+}
+
+#[test]
+fn a_shutdown_that_its_successor_finds_half_done_ends_with_servers_that_serve_and_open_gates() {
+    let mut crashed_in = Vec::new();
+    for polls in 0..MOST_POLLS {
+        let world = World::of(&["files"]);
+        let ask = Ask::shutdown(name("end"), vec![name("files")]);
+        let id = finish(world.governor().request(&Caller::signal(), &ask, &world)).unwrap().id;
+        if crash_after(polls, world.governor().run(&id, &world)).is_some() {
+            break;
+        }
+        let phase = world.operation(&id).phase;
+        crashed_in.push(phase);
+        if phase.is_end() {
+            continue; // the daemon ended as it should, with its gates
+        }
+        finish(world.governor().recover(&world)).unwrap();
+        check_settled(&world, &world.operation(&id));
+        if phase.is_past_return() {
+            assert!(world.state().running.contains_key(&name("files")), "crashed while {phase}");
+        }
+    }
+    assert!(crashed_in.contains(&Phase::Stopping), "{crashed_in:?}");
 }
