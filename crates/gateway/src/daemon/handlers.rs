@@ -12,9 +12,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Checkpoint, CheckpointError, Clear, Fact, Known, Resume, may_resume};
-use tidegate_core::{
-    Entropy as _, Fence, Liveness, NextAction, OperationId, Probe as _, SessionId, SessionName,
-};
+use tidegate_core::{Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName};
 use tidegate_governor::{
     Approved, Ask, Caller, GovernorError, Operation, Phase, operation_document, operations_document,
 };
@@ -54,13 +52,12 @@ pub(super) async fn handle(
                 .map_err(|e| governor_failure(&e))?;
             let Approved { operation, .. } = approved;
             if operation.phase == Phase::Approved {
-                over(daemon, &operation).await;
                 drive(daemon, operation.id.clone());
             }
             Ok(operation_document(&operation, &daemon.ctx.now()))
         }
-        Request::RestartDeny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await).await,
-        Request::RestartCancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await).await,
+        Request::RestartDeny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await),
+        Request::RestartCancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await),
         Request::RestartList => {
             let operations = daemon.governor.list().await.map_err(|e| governor_failure(&e))?;
             Ok(operations_document(&operations, &daemon.ctx.now()))
@@ -168,26 +165,14 @@ fn fresh_operation() -> Result<OperationId, Failure> {
 async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Answer {
     let operation =
         daemon.governor.request(caller, &ask, &*daemon.plant).await.map_err(|e| governor_failure(&e))?;
-    match operation.phase {
-        Phase::Approved => drive(daemon, operation.id.clone()),
-        Phase::Requested => {
-            let waits = Actions::add([NextAction::RequestApproval { operation: operation.id.clone() }]);
-            daemon.ctx.act(operation.session.clone(), &waits).await;
-        }
-        _ => {}
+    if operation.phase == Phase::Approved {
+        drive(daemon, operation.id.clone());
     }
     Ok(operation_document(&operation, &daemon.ctx.now()))
 }
 
-/// Nobody waits for an approval of this operation any more.
-async fn over(daemon: &Daemon, operation: &Operation) {
-    let over = Actions::clear([Clear::Operation(operation.id.clone())]);
-    daemon.ctx.act(operation.session.clone(), &over).await;
-}
-
-async fn ruled(daemon: &Daemon, ruled: Result<Operation, GovernorError>) -> Answer {
+fn ruled(daemon: &Daemon, ruled: Result<Operation, GovernorError>) -> Answer {
     let operation = ruled.map_err(|e| governor_failure(&e))?;
-    over(daemon, &operation).await;
     Ok(operation_document(&operation, &daemon.ctx.now()))
 }
 

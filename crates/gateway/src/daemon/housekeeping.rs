@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::context::grumble;
 use std::sync::Arc;
-use tidegate_checkpoints::{Actions, Clear};
+use tidegate_checkpoints::Actions;
 use tidegate_core::NextAction;
 use tidegate_governor::of_orphan;
 use tidegate_leases::{LeaseEffect, SWEEP_EVERY};
@@ -22,11 +22,8 @@ pub(super) async fn run(daemon: Arc<Daemon>) {
         }
         let swept = grumble("leases could not be swept", daemon.ctx.upkeep.sweep(&daemon.ctx.leases).await);
         tell_losers(&daemon, &swept.unwrap_or_default()).await;
-        let expired = grumble("requests could not be expired", daemon.governor.expire_due().await);
-        for operation in expired.unwrap_or_default() {
-            let over = Actions::clear([Clear::Operation(operation.id.clone())]);
-            daemon.ctx.act(operation.session, &over).await;
-        }
+        grumble("requests could not be expired", daemon.governor.expire_due().await);
+        super::operations::drive_left(&daemon).await;
         if rounds.is_multiple_of(SETTLE_EVERY) {
             grumble("incidents could not be settled", daemon.ctx.incidents.settle().await);
         }

@@ -102,7 +102,11 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
             });
         }
     }
-    // What was approved and not begun when the daemon died is begun now.
+    drive_left(daemon).await;
+}
+
+/// Begins what was approved and nobody drives: whoever approved it lost the answer, with a daemon or with the store's.
+pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
     let operations = grumble("operations can't be read", daemon.governor.list().await).unwrap_or_default();
     for operation in operations.into_iter().filter(|o| o.phase == Phase::Approved) {
         drive(daemon, operation.id);

@@ -3,9 +3,10 @@
 use super::acquaintance::reset_note;
 use super::component::{Handle, Msg};
 use super::context::{Context, TokioTimer, grumble};
+use super::revive::prove_old_tree_gone;
 use super::start::{self, NotStarted};
 use crate::config::Config;
-use crate::process::{Server, end_old_tree};
+use crate::process::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
@@ -91,8 +92,8 @@ impl Plant {
             .unwrap_or_else(|| Err("the daemon is ending".to_owned()))?;
         // What is on record and none of the two: started by an earlier daemon, or by a start that was given up.
         let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
-        match record.process {
-            Some(process) => end_old_tree(&process).await.map(drop).map_err(|error| error.to_string()),
+        match &record.process {
+            Some(process) => prove_old_tree_gone(&self.ctx, &record, process).await,
             None => Ok(()),
         }
     }

@@ -104,22 +104,35 @@ async fn settle_old_tree(
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), NotRevived> {
-    let name = &record.name;
-    let proof = if record.unsafe_possible {
-        say(&format!("waiting for the old server of {name}, in which an unsafe call may be running"));
-        match await_old_tree(process, ctx.drain_deadline).await {
-            Ok(TreeState::Gone) => Ok(()),
-            Ok(TreeState::Running { pids }) => Err(format!(
-                "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
-            )),
-            Err(error) => Err(error.to_string()),
-        }
-    } else {
-        end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string())
-    };
-    match proof {
+    match prove_old_tree_gone(ctx, record, process).await {
         Ok(()) => Ok(()),
-        Err(message) => Err(survived_as(ctx, name, &message).await),
+        Err(message) => Err(survived_as(ctx, &record.name, &message).await),
+    }
+}
+
+/// The same, whoever has the component: an operation that finds such a tree waits too.
+pub(super) async fn prove_old_tree_gone(
+    ctx: &Context,
+    record: &Component,
+    process: &ProcessIdentity,
+) -> Result<(), String> {
+    if !record.unsafe_possible {
+        return end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string());
+    }
+    match await_old_tree(process, Duration::ZERO).await {
+        Ok(TreeState::Gone) => return Ok(()),
+        Ok(TreeState::Running { .. }) => {
+            let name = &record.name;
+            say(&format!("waiting for the old server of {name}, in which an unsafe call may be running"));
+        }
+        Err(error) => return Err(error.to_string()),
+    }
+    match await_old_tree(process, ctx.drain_deadline).await {
+        Ok(TreeState::Gone) => Ok(()),
+        Ok(TreeState::Running { pids }) => Err(format!(
+            "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
+        )),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -7,11 +7,15 @@ use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Fact, Subscription};
-use tidegate_core::{NextAction, SessionId};
+use tidegate_core::{Generation, NextAction, SessionId};
+use tidegate_governor::ComponentError;
 use tidegate_relay::{Effect, List, Message, Pages, StreamId};
 
 /// How long the mark of a request may wait for a client that doesn't read, before that client is cut off.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The pause before a mark that could not be recorded is tried again.
+const MARK_AGAIN: Duration = Duration::from_millis(200);
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
@@ -31,10 +35,7 @@ impl Actor {
                         self.streams.remove(&stream);
                     }
                 }
-                Effect::UnsafePossible { generation } => {
-                    let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
-                    grumble("the unsafe mark could not be recorded", marked);
-                }
+                Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,
                 Effect::WriteServer { mut line } => {
                     line.push(b'\n');
                     if let Some(to_server) = self.up.as_ref().and_then(|up| up.to_server.as_ref())
@@ -70,6 +71,20 @@ impl Actor {
                 Effect::FactsChanged { stream } => self.record_facts(stream).await,
                 _ => {}
             }
+        }
+    }
+
+    /// Nothing unsafe is written before this is durable: a successor would kill the server in the middle of it. A store that
+    /// fails is waited for; a generation that is over is written nothing that counts.
+    async fn mark_unsafe(&self, generation: Generation) {
+        loop {
+            let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
+            let failed = matches!(marked, Err(ComponentError::Store(_)));
+            grumble("the unsafe mark could not be recorded", marked);
+            if !failed {
+                return;
+            }
+            tokio::time::sleep(MARK_AGAIN).await;
         }
     }
 
