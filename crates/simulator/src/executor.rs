@@ -157,8 +157,7 @@ impl Executor {
     /// Polls one task that can go on, or moves the clock.
     pub(crate) fn step(&self) -> Stepped {
         while let Some(task) = { lock(&self.shared.queue).pop() } {
-            let taken =
-                lock(&self.shared.tasks).tasks.get_mut(&task).and_then(|(_, future)| future.take());
+            let taken = lock(&self.shared.tasks).tasks.get_mut(&task).and_then(|(_, future)| future.take());
             let Some(mut future) = taken else { continue };
             let waker = Waker::from(Arc::new(TaskWaker { task, queue: self.shared.queue.clone() }));
             let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();

@@ -198,7 +198,8 @@ fn play(story: Story) -> Played {
             calmed = true;
             world.calm_down();
         }
-        let left = if calmed && !busy.any() { unsettled(&observer) } else { Some("people are busy".to_owned()) };
+        let left =
+            if calmed && !busy.any() { unsettled(&observer) } else { Some("people are busy".to_owned()) };
         let Some(left) = left else { break observer.at_the_end() };
         if stepped == Stepped::Idle || now_ms >= settled_by || steps >= MAX_STEPS {
             break Some(Violation::new(Rule::Settles, left));
@@ -289,7 +290,10 @@ fn slower(story: &Story, with: &BTreeMap<CallId, Call>, without: &BTreeMap<CallI
     outside.into_iter().find_map(|(id, call)| {
         let (took, takes) = (call.latency_ms?, without.get(id)?.latency_ms?);
         (took * 100 > takes * MOST_PERCENT).then(|| {
-            format!("{id} on {} took {took} ms, and {takes} ms without the restart of {restarted}", call.component)
+            format!(
+                "{id} on {} took {took} ms, and {takes} ms without the restart of {restarted}",
+                call.component
+            )
         })
     })
 }

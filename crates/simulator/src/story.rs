@@ -97,13 +97,15 @@ impl Story {
         let calm = seed.is_multiple_of(CALM_EVERY);
         let mut names = vec!["files", "mail", "index"];
         names.truncate(if calm { 3 } else { rng.usize(2..=3) });
-        let components: Vec<ComponentPlan> = names
-            .into_iter()
-            .map(|it| component(&mut rng, it, calm))
-            .collect();
+        let components: Vec<ComponentPlan> =
+            names.into_iter().map(|it| component(&mut rng, it, calm)).collect();
         let sessions = (1..=rng.u32(3..=5)).map(|number| session(&mut rng, number, &components)).collect();
         let approvals = if happens(&mut rng, 200) { 2 } else { 1 };
-        let approvers = if rng.bool() { vec!["operator".to_owned()] } else { vec!["operator".to_owned(), "reviewer".to_owned()] };
+        let approvers = if rng.bool() {
+            vec!["operator".to_owned()]
+        } else {
+            vec!["operator".to_owned(), "reviewer".to_owned()]
+        };
         let policy = Policy {
             approvals,
             approvers,
@@ -123,7 +125,7 @@ impl Story {
             policy,
             hold: Duration::from_millis(rng.u64(1_000..8_000)),
             faults: if calm { Faults::none() } else { Faults::drawn(&mut rng) },
-            chaos_ms: rng.u64(12_000..30_000),
+            chaos_ms: rng.u64(8_000..20_000),
         }
     }
 }
@@ -145,7 +147,13 @@ fn session(rng: &mut fastrand::Rng, number: u32, components: &[ComponentPlan]) -
     rng.shuffle(&mut to);
     to.truncate(rng.usize(1..=to.len()));
     to.sort();
-    SessionPlan { name: format!("s{number}"), manner, components: to, asks: number <= 2, deeds: rng.u32(6..20) }
+    SessionPlan {
+        name: format!("s{number}"),
+        manner,
+        components: to,
+        asks: number <= 2,
+        deeds: rng.u32(5..16),
+    }
 }
 
 impl Faults {

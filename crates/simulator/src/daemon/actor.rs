@@ -196,6 +196,10 @@ impl Actor {
         let mut sessions: Vec<SessionId> = self.relay.streams().map(|(_, session)| session.clone()).collect();
         sessions.sort();
         sessions.dedup();
-        Seen { generation: self.relay.generation(), calls: self.relay.calls(&self.ctx.world.clock.now()), sessions }
+        Seen {
+            generation: self.relay.generation(),
+            calls: self.relay.calls(&self.ctx.world.clock.now()),
+            sessions,
+        }
     }
 }

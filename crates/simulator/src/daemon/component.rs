@@ -4,7 +4,9 @@ use super::revive::{NotRevived, Revived};
 use crate::channel::{Receiver, Sender, channel};
 use crate::world::Said;
 use std::sync::Arc;
-use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, ProcessIdentity, SessionId, WorkClass};
+use tidegate_core::{
+    ComponentName, Generation, IncidentId, OperationId, ProcessIdentity, SessionId, WorkClass,
+};
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
 use tidegate_relay::{CallFact, Marked, RawId, ServerFacts, StreamFacts, StreamId};

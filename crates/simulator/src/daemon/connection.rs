@@ -37,11 +37,16 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
     let session = attached.session;
     let stream = StreamId(daemon.streams.fetch_add(1, Ordering::Relaxed) + 1);
     daemon.registry.cut(&attached.cut);
-    let connection =
-        Connection { session: session.clone(), client: hello.client.clone(), component: handle.clone(), stream };
+    let connection = Connection {
+        session: session.clone(),
+        client: hello.client.clone(),
+        component: handle.clone(),
+        stream,
+    };
     daemon.registry.opened(&id, connection);
     let owner = Owner { session: session.clone(), process: Some(hello.client) };
     ctx.grumble("a session's leases could not be adopted", ctx.leases.reattach(&owner).await);
+    ctx.acquaint(&session, &hello.component).await;
     shim.send(ToShim::Welcome(session.clone()));
     let resumed = match hello.resume {
         None => None,

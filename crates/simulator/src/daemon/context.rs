@@ -1,14 +1,15 @@
 //! What every room of the daemon works with: the store's shells and the world it runs in.
 
+use super::registry::Registry;
 use crate::executor::Group;
 use crate::observe::Seen;
-use crate::world::World;
+use crate::world::{Tree, World};
 use std::fmt::Display;
 use std::sync::Arc;
-use tidegate_checkpoints::{Actions, CallFact, CallState, Checkpoints, Draft};
-use tidegate_core::{ComponentName, Entropy as _, IncidentId, NextAction, Now, SessionId};
-use tidegate_governor::Components;
-use tidegate_incidents::{IncidentKind, Incidents, Report, Severity, WhoIsNext};
+use tidegate_checkpoints::{Actions, Checkpoints};
+use tidegate_core::{ComponentName, Entropy as _, IncidentId, Now, ProcessIdentity, SessionId};
+use tidegate_governor::{Components, UnknownCall, Upkeep};
+use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
 use tidegate_relay::LostCall;
 use tidegate_store::Store;
@@ -22,6 +23,8 @@ pub(super) struct Context {
     pub(super) checkpoints: Checkpoints,
     pub(super) incidents: Incidents,
     pub(super) leases: Leases,
+    pub(super) upkeep: Upkeep,
+    pub(super) registry: Arc<Registry>,
 }
 
 impl Context {
@@ -36,6 +39,27 @@ impl Context {
     /// Says what failed and goes on: for what is tried again, or told elsewhere.
     pub(super) fn grumble<T, E: Display>(&self, what: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.say(format!("{what}: {error}"))).ok()
+    }
+
+    /// Waits for, or ends, what an earlier daemon's server has left. One in which an unsafe call may be running is waited
+    /// for and never killed.
+    pub(super) async fn end_old_tree(
+        &self,
+        component: &ComponentName,
+        unsafe_possible: bool,
+        process: &ProcessIdentity,
+        governed: bool,
+    ) -> Result<(), String> {
+        if !unsafe_possible {
+            return self.world.stop_server(process.pid, governed).await;
+        }
+        let patience = u64::try_from(self.world.story.policy.drain_deadline.as_millis()).unwrap_or(u64::MAX);
+        match self.world.await_server(process.pid, patience).await {
+            Tree::Gone => Ok(()),
+            Tree::Running => {
+                Err(format!("the last generation of {component} may be in the middle of an unsafe call"))
+            }
+        }
     }
 
     pub(super) fn nonce(&self) -> String {
@@ -59,30 +83,17 @@ impl Context {
 
     /// Records that the outcome of a call will never be known: durable before its session is answered.
     pub(super) async fn lost(&self, call: &LostCall) {
-        let mut report = Report::new(
-            IncidentKind::OutcomeUnknown,
-            format!("{}/{}", call.component, call.session),
-            Severity::Warning,
-            format!("the outcome of {} on {} is unknown", call.tool, call.component),
-        )
-        .evidence("class", call.class.to_string());
-        report.scope = Some(call.component.clone());
-        report.session = Some(call.session.clone());
-        report.who_is_next = WhoIsNext::Session;
-        report.next_action =
-            NextAction::VerifyThenRetry { component: call.component.clone(), tool: call.tool.to_string() };
-        self.report(&report).await;
-        let mut draft = Draft::new(call.session.clone());
-        draft.calls.push(CallFact {
-            id: format!("{}-{}", call.generation, call.call),
+        self.registry.set_unsure(&call.session, true);
+        let unknown = UnknownCall {
+            session: call.session.clone(),
             component: call.component.clone(),
             tool: call.tool.to_string(),
             class: call.class,
-            state: CallState::Unknown,
-        });
-        let recorded = self.checkpoints.checkpoint(&[draft]).await;
+            id: format!("{}-{}", call.generation, call.call),
+        };
+        let recorded = self.upkeep.unknown(&unknown).await;
         if self.grumble("a call of unknown outcome could not be recorded", recorded).is_none() {
-            self.world.see(Seen::NotRecorded { sessions: vec![call.session.clone()] });
+            self.world.see(Seen::NotRecorded { sessions: vec![unknown.session] });
         }
     }
 }

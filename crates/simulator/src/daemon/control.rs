@@ -1,13 +1,13 @@
 //! What the API's requests do: each asks the crate that decides. Composed as the gateway's.
 
 use super::Daemon;
+use super::acquaintance::has_to_verify;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
 use std::sync::Arc;
+use std::time::Duration;
 use tidegate_checkpoints::{Actions, CheckpointError, Clear, Fact, Resume};
-use tidegate_core::{
-    ComponentName, Deadline, Entropy as _, Fence, IncidentId, NextAction, OperationId, SessionId, WorkClass,
-};
+use tidegate_core::{ComponentName, Entropy as _, Fence, IncidentId, OperationId, SessionId, WorkClass};
 use tidegate_governor::{Ask, Caller, GovernorError, Operation, Phase};
 use tidegate_incidents::Actor;
 use tidegate_leases::{Acquire, Acquired, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
@@ -21,7 +21,7 @@ pub(crate) enum Request {
     Operations,
     Note { id: String, text: String },
     Resume,
-    Acquire { key: LeaseKey, class: WorkClass, ttl_ms: u64 },
+    Acquire { key: LeaseKey, class: WorkClass, ttl_ms: u64, max_ttl_ms: Option<u64> },
     Renew { key: LeaseKey, fence: Fence },
     Release { key: LeaseKey, fence: Fence },
     Leases,
@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Done,
     Resumed(Box<Resume>),
     Acquired(Box<Acquired>),
-    Renewed(Deadline),
+    Renewed,
     Leases(Vec<Lease>),
     Incidents(Vec<tidegate_incidents::Incident>),
     No(String),
@@ -76,15 +76,14 @@ pub(super) async fn handle(
             Ok(approved) => {
                 let operation = approved.operation;
                 if operation.phase == Phase::Approved {
-                    over(daemon, &operation).await;
                     drive(daemon, operation.id.clone());
                 }
                 Answer::Operation(Box::new(operation))
             }
             Err(error) => no(error),
         },
-        Request::Deny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await).await,
-        Request::Cancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await).await,
+        Request::Deny { id } => daemon.governor.deny(caller, &id).await.into(),
+        Request::Cancel { id } => daemon.governor.cancel(caller, &id).await.into(),
         Request::Operations => daemon.governor.list().await.map_or_else(no, Answer::Operations),
         Request::Incidents => daemon.ctx.incidents.list().await.map_or_else(no, Answer::Incidents),
         Request::Acknowledge { id } => {
@@ -111,28 +110,10 @@ pub(super) async fn handle(
 
 async fn restart(daemon: &Arc<Daemon>, caller: &Caller, ask: &Ask) -> Result<Operation, GovernorError> {
     let operation = daemon.governor.request(caller, ask, &*daemon.plant).await?;
-    match operation.phase {
-        Phase::Approved => drive(daemon, operation.id.clone()),
-        Phase::Requested => {
-            let waits = Actions::add([NextAction::RequestApproval { operation: operation.id.clone() }]);
-            daemon.ctx.act(operation.session.clone(), &waits).await;
-        }
-        _ => {}
+    if operation.phase == Phase::Approved {
+        drive(daemon, operation.id.clone());
     }
     Ok(operation)
-}
-
-/// Nobody waits for an approval of this operation any more.
-pub(super) async fn over(daemon: &Daemon, operation: &Operation) {
-    let over = Actions::clear([Clear::Operation(operation.id.clone())]);
-    daemon.ctx.act(operation.session.clone(), &over).await;
-}
-
-async fn ruled(daemon: &Daemon, ruled: Result<Operation, GovernorError>) -> Answer {
-    if let Ok(operation) = &ruled {
-        over(daemon, operation).await;
-    }
-    ruled.into()
 }
 
 fn actor(caller: &Caller, session: Option<&SessionId>) -> Actor {
@@ -157,15 +138,19 @@ async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> A
         Request::Resume => match ctx.checkpoints.resume(session).await {
             Ok(resume) => {
                 ctx.grumble("what a session was told", ctx.checkpoints.told(&resume).await);
+                if let Ok(now) = ctx.checkpoints.get(session).await {
+                    daemon.registry.set_unsure(session, now.as_ref().is_some_and(has_to_verify));
+                }
                 Answer::Resumed(Box::new(resume))
             }
             Err(error) => no(error),
         },
-        Request::Acquire { key, class, ttl_ms } => {
+        Request::Acquire { key, class, ttl_ms, max_ttl_ms } => {
             let held = Fact::LeaseHeld(key.to_string());
             let nonce = ctx.world.ids.id("lease");
-            let ttl = std::time::Duration::from_millis(ttl_ms);
-            let acquire = Acquire { key, owner: owner(), class, ttl, max_ttl: None, nonce };
+            let ttl = Duration::from_millis(ttl_ms);
+            let max_ttl = max_ttl_ms.map(Duration::from_millis);
+            let acquire = Acquire { key, owner: owner(), class, ttl, max_ttl, nonce };
             let acquired = match ctx.leases.acquire(acquire).await {
                 Ok(acquired) => acquired,
                 Err(error) => return Answer::RefusedLease(error),
@@ -178,7 +163,7 @@ async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> A
         }
         Request::Renew { key, fence } => {
             match ctx.leases.renew(&Renew { key, owner: owner(), fence }).await {
-                Ok(deadline) => Answer::Renewed(deadline),
+                Ok(_) => Answer::Renewed,
                 Err(error) => Answer::RefusedLease(error),
             }
         }

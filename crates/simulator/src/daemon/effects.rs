@@ -5,8 +5,12 @@ use super::component::ToShim;
 use crate::observe::Seen;
 use std::collections::VecDeque;
 use tidegate_checkpoints::{Actions, Fact, Subscription};
-use tidegate_core::{NextAction, SessionId};
+use tidegate_core::{Generation, NextAction, SessionId};
+use tidegate_governor::ComponentError;
 use tidegate_relay::{Effect, List, Message, Pages, StreamId};
+
+/// The pause before a mark that could not be recorded is tried again.
+const MARK_AGAIN_MS: u64 = 200;
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
@@ -18,12 +22,7 @@ impl Actor {
                 Effect::MarkForwarding { stream, id, class, tool } => {
                     self.send(stream, ToShim::Forwarding { id, class, tool: tool.to_string() });
                 }
-                Effect::UnsafePossible { generation } => {
-                    let marked = self.ctx.components.mark_unsafe(&self.plan.name, generation).await;
-                    if self.ctx.grumble("the unsafe mark could not be recorded", marked).is_none() {
-                        self.ctx.world.see(Seen::NotMarked { component: self.plan.name.clone(), generation });
-                    }
-                }
+                Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,
                 Effect::WriteServer { line } => {
                     if let Some(up) = &mut self.up
                         && !self.ctx.world.write_server(up.server.pid, &line, decided)
@@ -51,6 +50,19 @@ impl Actor {
                 Effect::FactsChanged { stream } => self.record_facts(stream).await,
                 _ => {}
             }
+        }
+    }
+
+    /// Nothing unsafe is written before this is durable. A store that fails is waited for.
+    async fn mark_unsafe(&self, generation: Generation) {
+        loop {
+            let marked = self.ctx.components.mark_unsafe(&self.plan.name, generation).await;
+            let failed = matches!(marked, Err(ComponentError::Store(_)));
+            self.ctx.grumble("the unsafe mark could not be recorded", marked);
+            if !failed {
+                return;
+            }
+            self.ctx.world.executor.sleep(MARK_AGAIN_MS).await;
         }
     }
 

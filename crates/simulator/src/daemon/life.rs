@@ -38,7 +38,7 @@ impl Actor {
             version: facts.initialize.server_version.clone(),
             ..Verified::default()
         };
-        self.ctx.world.see(Seen::Serving { component: self.plan.name.clone(), generation });
+        self.ctx.world.see(Seen::Serving { component: self.plan.name.clone() });
         let effects = self.relay.server_ready(facts, &self.ctx.now());
         for effect in &effects {
             if let Effect::ToolsChanged { added, removed } = effect {
@@ -167,6 +167,7 @@ impl Actor {
         match revived {
             Ok(Revived { server, facts }) => {
                 let (verified, _) = channel();
+                self.ctx.renewed(&self.plan, facts.generation).await;
                 Box::pin(self.told(Msg::Ready { server, facts, verified })).await;
             }
             Err(NotRevived::Owned) => {}

@@ -1,6 +1,7 @@
 //! The daemon of one incarnation: the crates' own decisions and shells, composed as the gateway composes them. It dies at
 //! any await, and its successor knows nothing but the store.
 
+mod acquaintance;
 mod actor;
 mod component;
 mod connection;
@@ -32,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_checkpoints::Checkpoints;
 use tidegate_core::{Clock, ComponentName, Entropy, Probe, SessionId};
 use tidegate_drain::Gate;
-use tidegate_governor::{Caller, Components, Governor, Parts};
+use tidegate_governor::{Caller, Components, Governor, Parts, Upkeep};
 use tidegate_incidents::Incidents;
 use tidegate_leases::Leases;
 use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
@@ -91,9 +92,11 @@ impl Daemon {
             group,
             components: Components::new(store.clone(), entropy.clone()),
             checkpoints: Checkpoints::new(store.clone(), clock.clone(), entropy.clone(), probe),
-            incidents: Incidents::new(store.clone(), clock, entropy),
+            incidents: Incidents::new(store.clone(), clock.clone(), entropy.clone()),
+            upkeep: Upkeep::new(store.clone(), clock, entropy),
             store,
             leases,
+            registry: registry.clone(),
         });
         let handles = plans.iter().zip(gates).map(|(plan, gate)| {
             let relay = Relay::new(gate, relay_config(world, plan));
@@ -114,7 +117,11 @@ impl Daemon {
     /// No connection survives a daemon: what its predecessor recorded as connected isn't.
     async fn detach_all(&self) {
         let sessions = self.ctx.grumble("the sessions can't be read", self.ctx.checkpoints.list().await);
-        for checkpoint in sessions.into_iter().flatten().filter(|c| c.is_attached()) {
+        for checkpoint in sessions.into_iter().flatten().filter(|c| c.ended.is_none()) {
+            self.registry.set_unsure(&checkpoint.session, acquaintance::has_to_verify(&checkpoint));
+            if !checkpoint.is_attached() {
+                continue;
+            }
             let gone = self.ctx.checkpoints.detach(&checkpoint.session, None).await;
             self.ctx.grumble("a session can't be detached", gone);
         }

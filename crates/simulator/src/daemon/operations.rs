@@ -23,7 +23,11 @@ pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
         for _ in 0..MAX_RETRIES {
             match driven {
                 Ok(operation) => {
-                    let note = if operation.note.is_empty() { String::new() } else { format!(" ({})", operation.note) };
+                    let note = if operation.note.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" ({})", operation.note)
+                    };
                     return daemon.ctx.say(format!("operation {id} has ended: {}{note}", operation.phase));
                 }
                 Err(GovernorError::AlreadyDriven { .. }) => return,
@@ -57,7 +61,11 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
             });
         }
     }
-    // What was approved and not begun when the daemon died is begun now.
+    drive_left(daemon).await;
+}
+
+/// Drives what was approved and nobody drives: its approver's answer was lost, with a daemon or with the store's.
+pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
     let operations = daemon.ctx.grumble("operations can't be read", daemon.governor.list().await);
     for operation in operations.into_iter().flatten().filter(|o| o.phase == Phase::Approved) {
         drive(daemon, operation.id);

@@ -6,7 +6,7 @@ use super::revive::{handshake, spawn};
 use crate::observe::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tidegate_checkpoints::{CallFact, CallState, Draft};
+use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
     ProcessIdentity, SessionId,
@@ -60,7 +60,7 @@ impl Plant {
 
     fn reset(&self, component: &ComponentName) -> Option<NextAction> {
         let plan = self.ctx.world.story.components.iter().find(|plan| plan.name == *component)?;
-        plan.in_process.then(|| NextAction::StateReset { component: component.clone() })
+        plan.reset()
     }
 
     fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Handle> {
@@ -83,7 +83,9 @@ impl Plant {
         // What is on record and none of the two: started by an earlier daemon, or by a start that was given up.
         let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
         match record.process {
-            Some(process) => self.ctx.world.stop_server(process.pid, true).await,
+            Some(process) => {
+                self.ctx.end_old_tree(&record.name, record.unsafe_possible, &process, true).await
+            }
             None => Ok(()),
         }
     }
@@ -147,10 +149,9 @@ impl Actuator for Plant {
             for handle in self.in_scope(scope) {
                 if handle.gate.reopen(drain).is_ok() {
                     self.ctx.world.say(&handle.name, "gate open");
-                    self.ctx.world.see(Seen::GateOpened {
-                        component: handle.name.clone(),
-                        drain: drain.clone(),
-                    });
+                    self.ctx
+                        .world
+                        .see(Seen::GateOpened { component: handle.name.clone(), drain: drain.clone() });
                     handle.tell(Msg::Reopened);
                     handle.ask(|done| Msg::Hands { off: false, done }).await;
                 }
@@ -190,7 +191,7 @@ impl Actuator for Plant {
                         .or_insert_with(|| Draft::new(call.session.clone()));
                     draft.covers.clone_from(&covers);
                     draft.calls.push(CallFact {
-                        id: call.id.to_string(),
+                        id: format!("{}:{}", call.stream, call.id),
                         component: handle.name.clone(),
                         tool: call.tool.to_string(),
                         class: call.class,
@@ -201,6 +202,16 @@ impl Actuator for Plant {
                         },
                     });
                 }
+            }
+            // Who isn't connected now comes back to another server as well.
+            for known in self.ctx.acquainted(scope).await {
+                let concerned = scope.iter().filter(|name| known.generations.contains_key(*name));
+                let draft = Draft::new(known.session.clone());
+                drafts.entry(known.session).or_insert_with(|| Draft {
+                    actions: Actions::add(concerned.filter_map(|name| self.reset(name))),
+                    covers: covers.clone(),
+                    ..draft
+                });
             }
             drafts.into_values().collect()
         })

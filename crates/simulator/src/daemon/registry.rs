@@ -1,7 +1,7 @@
 //! The sessions that are connected now. What is durable of them is the checkpoints'; what is here dies with the daemon.
 
 use super::component::{Handle, Msg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Clock, ProcessIdentity, SessionId};
 use tidegate_drain::Gate;
@@ -19,13 +19,15 @@ pub(super) struct Connection {
 /// All open connections, by their durable ids.
 pub(super) struct Registry {
     connections: Mutex<BTreeMap<String, Connection>>,
+    /// Sessions that have yet to look what became of a call.
+    unsure: Mutex<BTreeSet<SessionId>>,
     gates: Vec<Gate>,
     clock: Arc<dyn Clock>,
 }
 
 impl Registry {
     pub(super) fn new(gates: Vec<Gate>, clock: Arc<dyn Clock>) -> Self {
-        Self { connections: Mutex::default(), gates, clock }
+        Self { connections: Mutex::default(), unsure: Mutex::default(), gates, clock }
     }
 
     fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
@@ -38,6 +40,18 @@ impl Registry {
 
     pub(super) fn closed(&self, id: &str) {
         self.connections().remove(id);
+    }
+
+    fn unsure(&self) -> MutexGuard<'_, BTreeSet<SessionId>> {
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_unsure(&self, session: &SessionId, unsure: bool) {
+        if unsure {
+            self.unsure().insert(session.clone());
+        } else {
+            self.unsure().remove(session);
+        }
     }
 
     /// Closes connections, and tells their shims not to come back.
@@ -72,7 +86,7 @@ impl Sessions for Registry {
         SessionFacts {
             attached: self.is_attached(session),
             process: self.client(session),
-            unsettled_calls: self.gates.iter().any(unsettled),
+            unsettled_calls: self.gates.iter().any(unsettled) || self.unsure().contains(session),
             held_up: self.is_held_up(session),
         }
     }

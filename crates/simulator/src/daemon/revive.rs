@@ -5,7 +5,6 @@
 
 use super::context::{Context, of_component};
 use crate::chance::happens;
-use crate::world::Tree;
 use serde_json::json;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Generation, IncidentId, ProcessIdentity};
@@ -85,15 +84,7 @@ async fn settle_old_tree(
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), NotRevived> {
-    let proof = if record.unsafe_possible {
-        let patience = u64::try_from(ctx.world.story.policy.drain_deadline.as_millis()).unwrap_or(u64::MAX);
-        match ctx.world.await_server(process.pid, patience).await {
-            Tree::Gone => Ok(()),
-            Tree::Running => Err("its last generation may be in the middle of an unsafe call".to_owned()),
-        }
-    } else {
-        ctx.world.stop_server(process.pid, false).await
-    };
+    let proof = ctx.end_old_tree(&record.name, record.unsafe_possible, process, false).await;
     match proof {
         Ok(()) => Ok(()),
         Err(message) => Err(survived(ctx, &record.name, &message).await),

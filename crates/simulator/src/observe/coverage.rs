@@ -1,11 +1,12 @@
 //! What a run has reached: a schedule that never gets somewhere proves nothing about it.
 
-use super::{Outcome, Seen};
+use super::{Outcome, Seen, Truth};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tidegate_checkpoints::Checkpoint;
 use tidegate_governor::{Operation, Phase};
 use tidegate_incidents::{Incident, IncidentKind};
+use tidegate_leases::{Event, Lease};
 
 /// How often was reached what can be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -62,6 +63,17 @@ const INCIDENTS: [IncidentKind; 9] = [
     IncidentKind::TreeSurvived,
 ];
 
+fn mark_of(event: Event) -> &'static str {
+    match event {
+        Event::Granted => "lease granted",
+        Event::Adopted => "lease adopted",
+        Event::CarriedOver => "lease carried over",
+        Event::Expired => "lease expired",
+        Event::Orphaned => "lease orphaned",
+        Event::Released => "lease released",
+    }
+}
+
 fn add(counts: &mut BTreeMap<String, u64>, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }
@@ -85,13 +97,31 @@ impl Coverage {
         }
     }
 
-    pub(crate) fn count(&mut self, seen: &Seen) {
+    pub(crate) fn lease(&mut self, lease: &Lease) {
+        for entry in &lease.history {
+            self.mark(mark_of(entry.event));
+        }
+    }
+
+    pub(crate) fn count(&mut self, seen: &Seen, truth: &Truth) {
+        let draining = |call| {
+            let component = truth.calls.get(call).and_then(|it| truth.components.get(&it.component));
+            component.is_some_and(|it| it.closed_in.is_some())
+        };
         match seen {
             Seen::Delivered { outcome: Outcome::Refused(refused), .. } => {
                 add(&mut self.refusals, &refused.kind);
                 add(&mut self.next_actions, &refused.action);
             }
+            Seen::Delivered { call, .. } if draining(call) => self.mark("answered during a drain"),
+            Seen::Sent { call, .. } if draining(call) => self.mark("called during a drain"),
             Seen::Resumed { action, .. } => add(&mut self.next_actions, action),
+            Seen::Stopping { governed: true, .. } => self.mark("server stopped for an operation"),
+            Seen::Approving { caller, .. } if !truth.policy.is_approver(caller) => {
+                self.mark("approval by one who may not");
+            }
+            Seen::Approving { .. } => self.mark("approval by one who may"),
+            Seen::Kept { .. } => self.mark("fact kept"),
             Seen::DaemonDied => self.mark("daemon died"),
             Seen::CancelReceived { .. } => self.mark("call cancelled"),
             _ => {}

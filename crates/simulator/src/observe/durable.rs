@@ -28,7 +28,11 @@ pub(crate) struct Durable {
 
 impl Durable {
     /// Reads what has changed; whether anything has.
-    pub(crate) fn refresh(&mut self, memory: &MemoryStore, coverage: &mut Coverage) -> Result<bool, Violation> {
+    pub(crate) fn refresh(
+        &mut self,
+        memory: &MemoryStore,
+        coverage: &mut Coverage,
+    ) -> Result<bool, Violation> {
         let revision = memory.stable_revision();
         if revision == self.revision {
             return Ok(false);
@@ -75,6 +79,7 @@ impl Durable {
             }
             "lease" => {
                 for lease in load_all(&view).map_err(|error| error.to_string())? {
+                    coverage.lease(&lease);
                     let fence = lease.fence;
                     let before = self.leases.insert(name.to_owned(), lease);
                     if before.is_some_and(|before| before.fence > fence) {

@@ -70,8 +70,10 @@ impl fmt::Display for Violation {
 /// What a check finds.
 type Found = Option<String>;
 
+type Check = fn(&Observation<'_>) -> Found;
+
 /// All of them, in order.
-const CHECKS: [(Rule, fn(&Observation<'_>) -> Found); 11] = [
+const CHECKS: [(Rule, Check); 11] = [
     (Rule::Bullet(1), no_unilateral_restart),
     (Rule::Bullet(2), new_work_stops_during_drain),
     (Rule::Bullet(3), active_safe_work_finishes),
@@ -109,9 +111,8 @@ pub(crate) fn no_unilateral_restart(observed: &Observation<'_>) -> Found {
                     && o.generations.get(component).is_some_and(|it| it.after == Some(*generation))
             })?;
             let asked = observed.truth.asked.get(&starting.id).and_then(|(_, asked)| asked.get(component));
-            (asked != Some(launch)).then(|| {
-                format!("{} starts {component} as something else than was asked for", starting.id)
-            })
+            (asked != Some(launch))
+                .then(|| format!("{} starts {component} as something else than was asked for", starting.id))
         }
         _ => None,
     })
@@ -158,14 +159,19 @@ pub(crate) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
         Seen::CancelReceived { call } => {
             let it = truth.calls.get(call)?;
             let times_out = truth.components.get(&it.component).is_some_and(|c| c.times_out);
-            (!it.given_up && !times_out).then(|| format!("{call} is cancelled, and its client did not do that"))
+            (!it.given_up && !times_out)
+                .then(|| format!("{call} is cancelled, and its client did not do that"))
         }
         Seen::Stopping { component, executing, governed: true, orphaned: false, .. } => {
             let drain = observed.durable.stopping(component)?.drain.as_ref()?;
             let left = drain.deadline.at_ms.saturating_sub(UP_MS + truth.now_ms);
-            let waits = |it: &&crate::world::Executing| truth.calls.get(&it.call).is_some_and(|c| !c.given_up);
+            let waits =
+                |it: &&crate::world::Executing| truth.calls.get(&it.call).is_some_and(Call::is_wanted);
             let cut_off = executing.iter().find(waits).filter(|_| left > 0)?;
-            Some(format!("{component} is stopped under {}, {left} ms before the drain's deadline", cut_off.call))
+            Some(format!(
+                "{component} is stopped under {}, {left} ms before the drain's deadline",
+                cut_off.call
+            ))
         }
         Seen::Delivered { call, outcome, .. } => {
             let it = truth.calls.get(call)?;
@@ -182,7 +188,10 @@ pub(crate) fn unsafe_mutation_blocks_restart(observed: &Observation<'_>) -> Foun
     observed.news.iter().find_map(|seen| {
         let Seen::Stopping { component, generation, executing, .. } = seen else { return None };
         let it = executing.iter().find(|it| it.class.is_unsafe())?;
-        Some(format!("generation {generation} of {component} is stopped while it executes {} ({})", it.call, it.class))
+        Some(format!(
+            "generation {generation} of {component} is stopped while it executes {} ({})",
+            it.call, it.class
+        ))
     })
 }
 
@@ -193,27 +202,32 @@ pub(crate) fn durable_checkpoints(observed: &Observation<'_>) -> Found {
     let lost = || {
         observed.truth.kept.iter().find_map(|(session, facts)| {
             let checkpoint = observed.durable.checkpoints.get(session);
-            let fact = facts.iter().find(|fact| !checkpoint.is_some_and(|c| covers(c, fact)))?;
+            let excused = |fact: &Fact| {
+                matches!(fact, Fact::Subscription(..)) && observed.truth.unrecorded.contains(session)
+            };
+            let fact =
+                facts.iter().find(|fact| !excused(fact) && !checkpoint.is_some_and(|c| covers(c, fact)))?;
             Some(format!("{session} was told that {fact:?} is kept, and it is not durable"))
         })
     };
     let stopped = |seen: &Seen| {
         let Seen::Stopping { component, executing, governed: true, orphaned, .. } = seen else { return None };
-        let unknown = observed.truth.connected.iter().find(|(session, to)| {
-            to == component && !observed.durable.checkpoints.contains_key(session)
-        });
+        let unknown = observed
+            .truth
+            .connected
+            .iter()
+            .find(|(session, to)| to == component && !observed.durable.checkpoints.contains_key(session));
         if let Some((session, _)) = unknown {
             return Some(format!("{component} is stopped, and {session} has no checkpoint"));
         }
         executing.iter().filter(|_| !orphaned).find_map(|it| {
-            let call = observed.truth.calls.get(&it.call).filter(|call| !call.given_up)?;
+            let call = observed.truth.calls.get(&it.call).filter(|call| call.is_wanted())?;
             let checkpoint = observed.durable.checkpoints.get(&call.session);
             let noted = checkpoint.is_some_and(|c| c.calls.iter().any(|noted| noted.component == *component));
             (!noted).then(|| format!("{component} is stopped under {}, which is in no checkpoint", it.call))
         })
     };
-    if observed.changed || died { lost() } else { None }
-        .or_else(|| observed.news.iter().find_map(stopped))
+    if observed.changed || died { lost() } else { None }.or_else(|| observed.news.iter().find_map(stopped))
 }
 
 fn covers(checkpoint: &Checkpoint, fact: &Fact) -> bool {
@@ -279,9 +293,13 @@ pub(crate) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
             }
             let it = observed.truth.calls.get(call)?;
             let to_verify = refused.action == "VerifyThenRetry" && !local;
-            let excused = observed.truth.unrecorded.contains(&it.session) || observed.truth.warned.contains(&it.session);
+            let excused = observed.truth.unrecorded.contains(&it.session)
+                || observed.truth.warned.contains(&it.session);
             (to_verify && !excused && !is_unknown(observed, it)).then(|| {
-                format!("{} is told that the outcome of {call} is unknown, and that is not on record", it.session)
+                format!(
+                    "{} is told that the outcome of {call} is unknown, and that is not on record",
+                    it.session
+                )
             })
         }
         Seen::Resumed { session, action, prompt } => (action.is_empty() || prompt.is_empty())
@@ -295,9 +313,8 @@ fn is_unknown(observed: &Observation<'_>, call: &Call) -> bool {
     let pending = checkpoint.pending.iter().any(|p| {
         matches!(&p.action, NextAction::VerifyThenRetry { component, .. } if *component == call.component)
     });
-    let noted = |c: &tidegate_checkpoints::CallFact| {
-        c.state == CallState::Unknown && c.component == call.component
-    };
+    let noted =
+        |c: &tidegate_checkpoints::CallFact| c.state == CallState::Unknown && c.component == call.component;
     pending || checkpoint.calls.iter().any(noted)
 }
 
@@ -311,8 +328,14 @@ pub(crate) fn failed_drain_leaves_work(observed: &Observation<'_>) -> Found {
             Some(o) if !o.phase.is_end() => {
                 Some(format!("the gate of {component} opens while {} is {}", o.id, o.phase))
             }
-            Some(o) if is_failure(o.phase) && !o.incident.as_ref().is_some_and(|id| durable.incidents.contains_key(id)) => {
-                Some(format!("the gate of {component} opens, {} is {}, and there is no incident", o.id, o.phase))
+            Some(o)
+                if is_failure(o.phase)
+                    && !o.incident.as_ref().is_some_and(|id| durable.incidents.contains_key(id)) =>
+            {
+                Some(format!(
+                    "the gate of {component} opens, {} is {}, and there is no incident",
+                    o.id, o.phase
+                ))
             }
             Some(_) => None,
         }
@@ -348,13 +371,15 @@ pub(crate) fn scoped(observed: &Observation<'_>) -> Found {
             let times_out = observed.truth.components.get(&it.component).is_some_and(|c| c.times_out);
             let about_tools = refused.kind == "tool_changed";
             (!it.disturbed && !about_tools && !times_out).then(|| {
-                format!("{call} is refused ({}), and nothing was the matter with {}", refused.kind, it.component)
+                format!(
+                    "{call} is refused ({}), and nothing was the matter with {}",
+                    refused.kind, it.component
+                )
             })
         }
         Seen::Started { component, generation, .. } => {
-            let began = |o: &&Operation| {
-                o.generations.get(component).is_some_and(|it| it.after == Some(*generation))
-            };
+            let began =
+                |o: &&Operation| o.generations.get(component).is_some_and(|it| it.after == Some(*generation));
             let operation = observed.durable.operations.values().find(began)?;
             (!operation.scope.contains(component))
                 .then(|| format!("{} starts {component}, which is outside its scope", operation.id))
@@ -369,13 +394,12 @@ pub(crate) fn no_chat_reconstruction(observed: &Observation<'_>) -> Found {
     if !observed.news.iter().any(look) {
         return None;
     }
-    let behind = observed.truth.told.iter().find_map(|(id, told)| {
-        match observed.durable.operations.get(id) {
+    let behind =
+        observed.truth.told.iter().find_map(|(id, told)| match observed.durable.operations.get(id) {
             None => Some(format!("somebody was told of {id}, and it is not durable")),
             Some(operation) => (rank(operation.phase) < rank(*told))
                 .then(|| format!("somebody was told that {id} is {told}, and it is {}", operation.phase)),
-        }
-    });
+        });
     behind.or_else(|| {
         observed.truth.kept.keys().find_map(|session| {
             let Some(checkpoint) = observed.durable.checkpoints.get(session) else {

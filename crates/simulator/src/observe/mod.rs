@@ -48,10 +48,9 @@ impl Observer {
         self.truth.step = world.step();
         for seen in &news {
             self.truth.learn(seen);
-            self.coverage.count(seen);
+            self.coverage.count(seen, &self.truth);
         }
-        let observation =
-            Observation { truth: &self.truth, durable: &self.durable, news: &news, changed };
+        let observation = Observation { truth: &self.truth, durable: &self.durable, news: &news, changed };
         invariants::check(&observation)?;
         self.truth.turn(&self.durable);
         Ok(())

@@ -4,9 +4,7 @@
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_core::{
-    ComponentName, DrainId, Fence, Generation, IncidentId, OperationId, PrincipalName, SessionId, WorkClass,
-};
+use tidegate_core::{ComponentName, DrainId, Fence, Generation, OperationId, SessionId, WorkClass};
 use tidegate_governor::{Caller, LaunchIdentity, Launches, Phase};
 
 use crate::world::Executing;
@@ -61,7 +59,11 @@ impl Outcome {
         match response.get("error") {
             Some(error) => Self::Error(error["message"].as_str().unwrap_or_default().to_owned()),
             None => Self::Answered(
-                response.pointer("/result/content/0/text").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                response
+                    .pointer("/result/content/0/text")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
             ),
         }
     }
@@ -93,9 +95,16 @@ pub(crate) enum Seen {
     DaemonStarted,
     DaemonDied,
     /// A server's program runs.
-    Started { component: ComponentName, generation: Generation, pid: u32, launch: LaunchIdentity },
+    Started {
+        component: ComponentName,
+        generation: Generation,
+        pid: u32,
+        launch: LaunchIdentity,
+    },
     /// The daemon takes a generation for the one that serves.
-    Serving { component: ComponentName, generation: Generation },
+    Serving {
+        component: ComponentName,
+    },
     /// Somebody makes a server end.
     Stopping {
         component: ComponentName,
@@ -106,51 +115,118 @@ pub(crate) enum Seen {
         orphaned: bool,
         executing: Vec<Executing>,
     },
-    Died { component: ComponentName, generation: Generation, pid: u32 },
-    GateClosed { component: ComponentName },
+    Died {
+        component: ComponentName,
+        pid: u32,
+    },
+    GateClosed {
+        component: ComponentName,
+    },
     /// A gate that had just been closed was opened again, because another one could not be closed.
-    GateUnclosed { component: ComponentName },
-    GateOpened { component: ComponentName, drain: DrainId },
+    GateUnclosed {
+        component: ComponentName,
+    },
+    GateOpened {
+        component: ComponentName,
+        drain: DrainId,
+    },
     /// A client makes a request.
-    Sent { call: CallId, session: SessionId, component: ComponentName, class: WorkClass, replay: bool },
+    Sent {
+        call: CallId,
+        session: SessionId,
+        component: ComponentName,
+        class: WorkClass,
+        replay: bool,
+    },
     /// A server reads it; the daemon decided to write it in the step `decided`.
-    Received { call: CallId, component: ComponentName, generation: Generation, decided: u64 },
+    Received {
+        call: CallId,
+        component: ComponentName,
+        decided: u64,
+    },
     /// A server reads that it is cancelled.
-    CancelReceived { call: CallId },
+    CancelReceived {
+        call: CallId,
+    },
     /// It has taken effect.
-    Committed { call: CallId },
+    Committed {
+        call: CallId,
+    },
     /// The daemon has read the server's answer to it.
-    AnswerRead { call: CallId },
+    AnswerRead {
+        call: CallId,
+    },
     /// Its client reads an answer; `local`: of its shim, which has no daemon.
-    Delivered { call: CallId, outcome: Outcome, local: bool },
+    Delivered {
+        call: CallId,
+        outcome: Outcome,
+        local: bool,
+    },
     /// Its client doesn't wait for it any more.
-    GivenUp { call: CallId },
+    GivenUp {
+        call: CallId,
+    },
     /// A shim has a connection, or has none any more.
-    Connected { session: SessionId, component: ComponentName, up: bool },
+    Connected {
+        session: SessionId,
+        component: ComponentName,
+        up: bool,
+    },
     /// A session was told that something is kept, or isn't any more.
-    Kept { session: SessionId, fact: Fact },
-    Dropped { session: SessionId, fact: Fact },
+    Kept {
+        session: SessionId,
+        fact: Fact,
+    },
+    Dropped {
+        session: SessionId,
+        fact: Fact,
+    },
     /// A session holds a lease, by its own clock until then.
-    LeaseHeld { session: SessionId, key: String, fence: Fence, until_ms: u64, pid: u32 },
+    LeaseHeld {
+        session: SessionId,
+        key: String,
+        fence: Fence,
+        until_ms: u64,
+        pid: u32,
+    },
     /// A session doesn't take itself for the holder any more.
-    LeaseLeft { session: SessionId, key: String },
+    LeaseLeft {
+        session: SessionId,
+        key: String,
+    },
     /// A session, or an operator, gave a lease back or handed it over.
-    LeaseGiven { key: String },
-    ClientDied { pid: u32 },
+    LeaseGiven {
+        key: String,
+    },
+    ClientDied {
+        pid: u32,
+    },
     /// Somebody asks for a restart, for the first time.
-    Asked { operation: OperationId, caller: Caller, launches: Launches },
+    Asked {
+        operation: OperationId,
+        caller: Caller,
+        launches: Launches,
+    },
     /// Somebody with this credential says yes.
-    Approving { operation: OperationId, caller: Caller },
+    Approving {
+        operation: OperationId,
+        caller: Caller,
+    },
     /// Somebody was told that an operation is in this phase.
-    Told { operation: OperationId, phase: Phase },
+    Told {
+        operation: OperationId,
+        phase: Phase,
+    },
     /// A session was told what to do.
-    Resumed { session: SessionId, action: String, prompt: String },
+    Resumed {
+        session: SessionId,
+        action: String,
+        prompt: String,
+    },
     /// The daemon could not record something about these sessions, because its store refused.
-    NotRecorded { sessions: Vec<SessionId> },
-    /// The daemon could not mark a generation as one in which something unsafe may run.
-    NotMarked { component: ComponentName, generation: Generation },
-    /// An operator resolved an incident.
-    Resolved { incident: IncidentId, by: PrincipalName },
+    NotRecorded {
+        sessions: Vec<SessionId>,
+    },
 }
 
 /// The call that a line of a server answers.

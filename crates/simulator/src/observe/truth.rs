@@ -23,8 +23,17 @@ pub(crate) struct Call {
     pub(crate) answers: u32,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) given_up: bool,
+    /// Its server was told that it is cancelled.
+    pub(crate) cancelled: bool,
     /// The daemon has read the server's answer to it, and lives.
     pub(crate) owed: bool,
+}
+
+impl Call {
+    /// Its client waits for the server's answer, and nobody has told anybody otherwise.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.outcome.is_none() && !self.given_up && !self.cancelled
+    }
 }
 
 /// One component.
@@ -109,7 +118,9 @@ impl Truth {
             Seen::DaemonStarted => self.daemon = true,
             Seen::DaemonDied => self.daemon_died(),
             Seen::Started { component, generation, pid, .. } => {
-                self.component(component, |it| drop(it.running.insert(*pid, *generation)));
+                self.component(component, |it| {
+                    it.running.insert(*pid, *generation);
+                });
             }
             Seen::Serving { component, .. } => self.component(component, |it| it.serving = true),
             Seen::Stopping { component, .. } => {
@@ -147,6 +158,7 @@ impl Truth {
                     answers: 0,
                     outcome: None,
                     given_up: false,
+                    cancelled: false,
                     owed: false,
                 };
                 self.calls.insert(call.clone(), call_truth);
@@ -200,7 +212,7 @@ impl Truth {
                 }
             }
             Seen::NotRecorded { sessions } => self.unrecorded.extend(sessions.iter().cloned()),
-            Seen::CancelReceived { .. } | Seen::NotMarked { .. } | Seen::Resolved { .. } => {}
+            Seen::CancelReceived { call } => self.call(call, |it| it.cancelled = true),
         }
     }
 

@@ -79,7 +79,12 @@ pub(crate) async fn restart(
 }
 
 /// Says yes to an operation, allowed or not.
-pub(crate) async fn approve(world: &Arc<World>, caller: &Caller, session: Option<&SessionId>, id: OperationId) {
+pub(crate) async fn approve(
+    world: &Arc<World>,
+    caller: &Caller,
+    session: Option<&SessionId>,
+    id: OperationId,
+) {
     world.say(caller.name(), format!("approves {id}"));
     world.see(Seen::Approving { operation: id.clone(), caller: caller.clone() });
     ask(world, caller, session, Request::Approve { id }).await;
@@ -140,7 +145,9 @@ async fn operates(world: Arc<World>, operator: Caller) {
 }
 
 async fn looks_at_incidents(world: &Arc<World>, operator: &Caller, rng: &mut fastrand::Rng) {
-    let Some(Answer::Incidents(incidents)) = ask(world, operator, None, Request::Incidents).await else { return };
+    let Some(Answer::Incidents(incidents)) = ask(world, operator, None, Request::Incidents).await else {
+        return;
+    };
     let open: Vec<Incident> = incidents.into_iter().filter(Incident::is_open).collect();
     let Some(incident) = (!open.is_empty()).then(|| &open[rng.usize(..open.len())]) else { return };
     let id = incident.id.clone();

@@ -27,8 +27,8 @@ struct Client {
     process: ProcessIdentity,
     group: Group,
     streams: BTreeMap<ComponentName, Sender<Says>>,
-    /// What was sent and not answered.
-    open: Vec<CallId>,
+    /// What was sent, and where.
+    open: Vec<(ComponentName, CallId)>,
 }
 
 struct Person {
@@ -164,31 +164,34 @@ impl Person {
         let what = if tool.is_empty() { method } else { tool };
         self.world.say(&self.plan.name, format!("calls {what} on {component} ({call})"));
         says.send(Says::Call(Call { id: call.clone(), method: method.to_owned(), params, answer }));
-        client.open.push(call);
+        client.open.push((component.clone(), call));
         answered
     }
 
     async fn subscribes(&mut self, client: &mut Client) {
         let uri = format!("file:///{}", self.rng.u32(..3));
-        let to: Vec<ComponentName> = client.streams.keys().cloned().collect();
         let mut answer = self.sends(client, "resources/subscribe", "", json!({ "uri": uri.clone() }));
-        let Some(call) = client.open.last().cloned() else { return };
+        let Some((component, _)) = client.open.last().cloned() else { return };
         if let Some(Outcome::Answered(_)) = answer.recv().await {
-            self.world.say(&self.plan.name, format!("is subscribed to {uri} ({call}, one of {})", to.len()));
+            self.world.say(&self.plan.name, format!("is subscribed to {uri} of {component}"));
+            let fact = Fact::Subscription(component, uri);
+            self.world.see(Seen::Kept { session: self.session.clone(), fact });
         }
     }
 
     fn cancels(&mut self, client: &mut Client) {
-        let Some(call) = client.open.pop() else { return };
+        let Some((_, call)) = client.open.pop() else { return };
         self.world.say(&self.plan.name, format!("cancels {call}"));
         self.world.see(Seen::GivenUp { call: call.clone() });
-        client.streams.values().for_each(|says| drop(says.send(Says::Cancel(call.clone()))));
+        for says in client.streams.values() {
+            says.send(Says::Cancel(call.clone()));
+        }
     }
 
     /// The client dies, with whatever is open; another one comes some time later.
     async fn leaves(&mut self, client: Client) {
         self.world.say(&self.plan.name, "its client is killed");
-        for call in client.open {
+        for (_, call) in client.open {
             self.world.see(Seen::GivenUp { call });
         }
         for component in client.streams.keys() {
@@ -199,7 +202,7 @@ impl Person {
         self.world.executor.kill(client.group);
         self.world.dies(&client.process);
         self.held.clear();
-        let away = self.rng.u64(50..6_000);
+        let away = self.rng.u64(50..9_000);
         self.world.executor.sleep(away).await;
     }
 
@@ -209,7 +212,9 @@ impl Person {
 
     async fn notes(&mut self) {
         let id = self.world.ids.id("note");
-        if let Some(Answer::Done) = self.asks_daemon(Request::Note { id: id.clone(), text: "half done".to_owned() }).await {
+        if let Some(Answer::Done) =
+            self.asks_daemon(Request::Note { id: id.clone(), text: "half done".to_owned() }).await
+        {
             self.world.see(Seen::Kept { session: self.session.clone(), fact: Fact::Note(id) });
         }
     }
@@ -242,7 +247,9 @@ impl Person {
         let class = if self.rng.bool() { WorkClass::Mutating } else { WorkClass::Idempotent };
         let ttl_ms = self.rng.u64(SHORTEST_TTL_MS..8_000);
         let sent_ms = self.world.executor.now_ms();
-        let request = Request::Acquire { key: name(key), class, ttl_ms };
+        // Whoever sets a limit may run into it while nobody can ask them.
+        let max_ttl_ms = happens(&mut self.rng, 300).then_some(ttl_ms + 1_000);
+        let request = Request::Acquire { key: name(key), class, ttl_ms, max_ttl_ms };
         let Some(Answer::Acquired(acquired)) = self.asks_daemon(request).await else { return };
         self.world.say(&self.plan.name, format!("holds {key} ({class}) under {}", acquired.fence));
         self.holds(client, acquired.key.clone(), acquired.fence, sent_ms, ttl_ms);
@@ -282,7 +289,7 @@ impl Person {
             }
             let sent_ms = self.world.executor.now_ms();
             match self.asks_daemon(Request::Renew { key: key.clone(), fence }).await {
-                Some(Answer::Renewed(_)) => self.holds(client, key, fence, sent_ms, SHORTEST_TTL_MS),
+                Some(Answer::Renewed) => self.holds(client, key, fence, sent_ms, SHORTEST_TTL_MS),
                 Some(Answer::RefusedLease(error)) if error.is_lost() => {
                     self.world.say(&self.plan.name, format!("has lost a lease: {error}"));
                     self.held.remove(key.as_str());

@@ -178,7 +178,11 @@ impl Shim {
         self.served = true;
         // From now on it is this session, whatever it was called before.
         self.name = session.name.clone();
-        self.world.see(Seen::Connected { session: session.clone(), component: self.component.clone(), up: true });
+        self.world.see(Seen::Connected {
+            session: session.clone(),
+            component: self.component.clone(),
+            up: true,
+        });
         self.world.see(Seen::Kept { session: session.clone(), fact: Fact::Attached });
         self.session = Some(session.clone());
         self.attached.send(session);
@@ -223,7 +227,9 @@ impl Shim {
     fn line(&mut self, line: &[u8]) {
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
         if message["method"].is_string() {
-            if let (true, Some(id), State::Up(to_daemon)) = (self.answers, message["id"].as_u64(), &self.state) {
+            if let (true, Some(id), State::Up(to_daemon)) =
+                (self.answers, message["id"].as_u64(), &self.state)
+            {
                 to_daemon.send(json!({ "jsonrpc": "2.0", "id": id, "result": {} }).to_string().into_bytes());
             }
             return;
@@ -258,12 +264,16 @@ impl Shim {
         let (kind, next_action) = match &entry.mark {
             None => {
                 let retry_after_ms = RETRY_AFTER_MS;
-                (RefusalKind::Unavailable, NextAction::WaitForRestart { component, operation: None, retry_after_ms })
+                (
+                    RefusalKind::Unavailable,
+                    NextAction::WaitForRestart { component, operation: None, retry_after_ms },
+                )
             }
             Some((class, tool)) => match settle_marked(*class, true) {
-                Settled::Unknown => {
-                    (RefusalKind::OutcomeUnknown, NextAction::VerifyThenRetry { component, tool: tool.clone() })
-                }
+                Settled::Unknown => (
+                    RefusalKind::OutcomeUnknown,
+                    NextAction::VerifyThenRetry { component, tool: tool.clone() },
+                ),
                 Settled::Retry | Settled::Replay => {
                     (RefusalKind::OutcomeUnknown, NextAction::RetryCall { component, tool: tool.clone() })
                 }
@@ -285,11 +295,7 @@ impl Shim {
     }
 }
 
-async fn next(
-    client: &mut Receiver<Says>,
-    daemon: &mut Receiver<(u64, ToShim)>,
-    look: &mut Sleep,
-) -> Wake {
+async fn next(client: &mut Receiver<Says>, daemon: &mut Receiver<(u64, ToShim)>, look: &mut Sleep) -> Wake {
     let (mut says, mut hears) = (Box::pin(client.recv()), Box::pin(daemon.recv()));
     poll_fn(|context| {
         if let Poll::Ready(Some((connection, said))) = hears.as_mut().poll(context) {

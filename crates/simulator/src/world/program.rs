@@ -71,7 +71,7 @@ impl World {
                 let class = Self::class_of(&tool);
                 let executing = Executing { call: call.clone(), class };
                 self.with_program(pid, |program| program.calls.insert(id, executing));
-                self.see(Seen::Received { call: call.clone(), component: component.clone(), generation, decided });
+                self.see(Seen::Received { call: call.clone(), component: component.clone(), decided });
                 self.say(component, format!("generation {generation} gets {tool} {call}"));
                 let (world, component) = (self.clone(), component.clone());
                 self.executor.spawn(Group::WORLD, async move {
@@ -103,7 +103,8 @@ impl World {
     }
 
     fn cancelled(&self, pid: u32, component: &ComponentName, id: u64) {
-        let call = self.with_program(pid, |program| program.calls.get(&id).map(|it| it.call.clone())).flatten();
+        let call =
+            self.with_program(pid, |program| program.calls.get(&id).map(|it| it.call.clone())).flatten();
         let Some(call) = call else { return };
         // A server may stop what it does, and then it never answers; or go on.
         let heeds = happens(&mut self.generator(&format!("cancelled {call}")), 300);
@@ -185,7 +186,8 @@ impl World {
         let id = format!("ask-{call}");
         self.with_program(pid, |program| program.asked.insert(id.clone(), false));
         let params = json!({ "message": "sure?" });
-        let question = json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params });
+        let question =
+            json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params });
         self.server_says(pid, question.to_string());
         for _ in 0..20 {
             self.executor.sleep(GLANCE_MS).await;

@@ -146,8 +146,7 @@ impl World {
         let Some(server) = gone else { return };
         if server.running {
             self.say(&server.component, format!("generation {} ends: {how}", server.generation));
-            let (component, generation) = (server.component, server.generation);
-            self.see(Seen::Died { component, generation, pid });
+            self.see(Seen::Died { component: server.component, pid });
         }
         if let Some(ear) = server.ear {
             ear(Said::End);

@@ -4,10 +4,12 @@
 use crate::chance::{generator, happens};
 use crate::executor::{Executor, Group, pause};
 use crate::story::Faults;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::{BoxFuture, Revision};
-use tidegate_store::{CommitError, Committed, Fault, Key, Listing, MemoryStore, ReadError, Record, Store, Txn, Watch};
+use tidegate_store::{
+    CommitError, Committed, Fault, Key, Listing, MemoryStore, ReadError, Record, Store, Txn, Watch,
+};
 
 /// How long a delayed sync takes at most.
 const LONGEST_SYNC_MS: u64 = 400;
@@ -26,16 +28,13 @@ struct Shared {
     rng: Mutex<fastrand::Rng>,
     faults: Faults,
     on: AtomicBool,
-    /// How often it has failed somebody.
-    failed: AtomicU64,
 }
 
 impl SimStore {
     pub(crate) fn new(executor: &Executor, seed: u64, faults: Faults) -> Self {
         let rng = Mutex::new(generator(seed, "store"));
-        let shared = Shared { rng, faults, on: AtomicBool::new(true), failed: AtomicU64::new(0) };
-        let store =
-            Self { memory: MemoryStore::new(), executor: executor.clone(), shared: Arc::new(shared) };
+        let shared = Shared { rng, faults, on: AtomicBool::new(true) };
+        let store = Self { memory: MemoryStore::new(), executor: executor.clone(), shared: Arc::new(shared) };
         let chooser = store.clone();
         store.memory.set_faults(move |_: &Txn| chooser.fault());
         store
@@ -60,11 +59,6 @@ impl SimStore {
     /// Forgets the faults, which know this store.
     pub(crate) fn close(&self) {
         self.memory.clear_faults();
-    }
-
-    /// How often it has failed anybody so far.
-    pub(crate) fn failures(&self) -> u64 {
-        self.shared.failed.load(Ordering::Relaxed)
     }
 
     fn with<T>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
@@ -119,14 +113,9 @@ impl SimStore {
     async fn failing_read(&self) -> Result<(), ReadError> {
         let per_mille = self.shared.faults.commit_per_mille / 8;
         if self.is_on() && self.with(|rng| happens(rng, per_mille)) {
-            self.count();
             return Err(ReadError::Unavailable { reason: "injected fault".to_owned() });
         }
         Ok(())
-    }
-
-    fn count(&self) {
-        self.shared.failed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -136,7 +125,7 @@ impl Store for SimStore {
             self.failing_read().await?;
             let got = self.memory.get(key).await;
             pause().await;
-            got.inspect_err(|_| self.count())
+            got
         })
     }
 
@@ -145,7 +134,7 @@ impl Store for SimStore {
             self.failing_read().await?;
             let listed = self.memory.list(prefix).await;
             pause().await;
-            listed.inspect_err(|_| self.count())
+            listed
         })
     }
 
@@ -154,9 +143,6 @@ impl Store for SimStore {
             self.before().await;
             let committed = self.memory.commit(txn).await;
             pause().await;
-            if matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict { .. })) {
-                self.count();
-            }
             committed
         })
     }
