@@ -223,6 +223,9 @@ fn operation_text(doc: &Value) -> String {
     if !op["incident"].is_null() {
         text += &format!("incident      {0}  (tidegate incidents show {0})\n", cell(&op["incident"]));
     }
+    if doc["counted"] == false {
+        text += "note          your approval had been counted before; it counts once\n";
+    }
     if op["phase"] == "Requested" {
         text += &format!("next          an approver runs: tidegate restart approve {}\n", cell(&op["id"]));
     }

@@ -28,7 +28,7 @@ pub(crate) fn find_session<'a>(
         (Some(_), Some(_)) => {
             Err(Failure::no(format!("several principals have a session {name}; act as one of them")))
         }
-        (None, _) => Err(Failure::no(format!(
+        (None, _) => Err(Failure::cannot(format!(
             "there is no session {name} of {}; `tidegate sessions` lists those that there are",
             caller.name()
         ))),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidegate_checkpoints::{Actions, Checkpoint, CheckpointError, Clear, Fact, Known, Resume, may_resume};
 use tidegate_core::{Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName};
 use tidegate_governor::{
-    Approved, Ask, Caller, GovernorError, Operation, Phase, operation_document, operations_document,
+    Approved, Ask, Caller, Counted, GovernorError, Operation, Phase, operation_document, operations_document,
 };
 use tidegate_host::OsEntropy;
 use tidegate_incidents::{Actor, IncidentError};
@@ -50,11 +50,13 @@ pub(super) async fn handle(
                 .approve(caller, &id, &*daemon.plant)
                 .await
                 .map_err(|e| governor_failure(&e))?;
-            let Approved { operation, .. } = approved;
+            let Approved { operation, counted } = approved;
             if operation.phase == Phase::Approved {
                 drive(daemon, operation.id.clone());
             }
-            Ok(operation_document(&operation, &daemon.ctx.now()))
+            let mut document = operation_document(&operation, &daemon.ctx.now());
+            document["counted"] = (counted == Counted::Now).into();
+            Ok(document)
         }
         Request::RestartDeny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await),
         Request::RestartCancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await),
@@ -358,7 +360,7 @@ async fn owner(
 async fn find_lease(daemon: &Daemon, key: &LeaseKey) -> Result<Lease, Failure> {
     let lease = daemon.ctx.leases.get(key).await.map_err(lease_failure)?;
     lease.ok_or_else(|| {
-        Failure::no(format!("there is no lease {key}; `tidegate leases list` lists those that there are"))
+        Failure::cannot(format!("there is no lease {key}; `tidegate leases list` lists those that there are"))
     })
 }
 
@@ -401,18 +403,19 @@ pub(super) fn governor_failure(error: &GovernorError) -> Failure {
     }
 }
 
-fn store_or_no(store: bool, error: &dyn Display) -> Failure {
-    if store { Failure::cannot(error) } else { Failure::no(error) }
+/// What was asked can't be run (the store failed, or there is no such thing), or the answer is no.
+fn failure(cannot: bool, error: &dyn Display) -> Failure {
+    if cannot { Failure::cannot(error) } else { Failure::no(error) }
 }
 
 fn checkpoint_failure(error: CheckpointError) -> Failure {
-    store_or_no(matches!(error, CheckpointError::Store(_)), &error)
+    failure(matches!(error, CheckpointError::Store(_) | CheckpointError::NoSuchSession { .. }), &error)
 }
 
 fn lease_failure(error: LeaseError) -> Failure {
-    store_or_no(matches!(error, LeaseError::Store(_)), &error)
+    failure(matches!(error, LeaseError::Store(_)), &error)
 }
 
 fn incident_failure(error: IncidentError) -> Failure {
-    store_or_no(matches!(error, IncidentError::Store(_)), &error)
+    failure(matches!(error, IncidentError::Store(_) | IncidentError::NoSuchIncident { .. }), &error)
 }
