@@ -471,3 +471,6 @@ fn delivered(call: &CallId, it: &Call, outcome: &Outcome) -> Found {
 fn never_arrived(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Refused(refused) if ["draining", "unavailable", "tool_changed"].contains(&refused.kind.as_str()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ mod truth;
 pub use coverage::Coverage;
 pub(crate) use durable::Durable;
 pub(crate) use invariants::{Rule, Violation};
+#[cfg(test)]
+pub(crate) use seen::Refused;
 pub(crate) use seen::{CallId, Fact, Outcome, Seen, answered_by};
 pub(crate) use truth::{Call, ComponentTruth, Truth};
 

@@ -1,0 +1,369 @@
+//! Each invariant is shown a world in which it is broken and has to name it; and the same world unbroken.
+
+use super::*;
+use crate::observe::{Durable, Truth};
+use crate::story::Story;
+use crate::world::{Executing, World};
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::str::FromStr;
+use tidegate_core::{
+    BootId, ComponentName, Fence, Generation, Now, OperationId, Revision, SessionId, WallTime,
+};
+use tidegate_governor::{Caller, LaunchIdentity, Launches};
+use tidegate_incidents::{Incident, Report, Severity, decide_report};
+use tidegate_store::View;
+
+const NOW: Now = Now { boot: BootId(1), boot_ms: 1, wall: WallTime(0) };
+
+fn name<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+/// A world of one component `files` with the session `local/s1`, in which nothing is wrong.
+struct Scene {
+    truth: Truth,
+    durable: Durable,
+    news: Vec<Seen>,
+    changed: bool,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let truth = Truth::new(&World::new(Story::of(1, false)));
+        let mut scene = Self { truth, durable: Durable::default(), news: Vec::new(), changed: true };
+        scene.truth.policy = Default::default();
+        scene.checkpoint(|_| {});
+        scene
+    }
+
+    fn knows(mut self, seen: Seen) -> Self {
+        self.truth.learn(&seen);
+        self
+    }
+
+    fn sees(mut self, seen: Seen) -> Self {
+        self.truth.learn(&seen);
+        self.news = vec![seen];
+        self
+    }
+
+    fn checkpoint(&mut self, change: impl FnOnce(&mut Checkpoint)) {
+        let mut checkpoint = Checkpoint::new(s1(), &NOW);
+        change(&mut checkpoint);
+        self.durable.checkpoints.insert(s1(), checkpoint);
+    }
+
+    fn operation(mut self, phase: &str, change: impl FnOnce(&mut Value)) -> Self {
+        let mut value = json!({
+            "id": "op", "phase": phase, "intent": "restart", "scope": ["files"], "reason": "stale",
+            "requested_by": "local", "requester": "local", "requested_at": WallTime(0),
+            "expires": { "boot": "1", "at_ms": 9 }, "digest": "d", "launches": {}, "approvals_needed": 1,
+            "approvals": [], "break_glass": false, "drain_deadline_ms": 1_000, "holders": [], "stamp": "1",
+            "generations": { "files": { "before": 1, "after": 2 } }, "incident": null,
+            "drain": { "id": "d1", "deadline": { "boot": "1", "at_ms": UP_MS + 500 }, "began_ms": 0, "settled_ms": 0 },
+        });
+        change(&mut value);
+        let operation: Operation = serde_json::from_value(value).unwrap();
+        self.durable.operations.insert(operation.id.clone(), operation);
+        self
+    }
+
+    fn asked(self, caller: Caller) -> Self {
+        self.knows(Seen::Asked { operation: op(), caller, launches: Launches::from([(files(), launch())]) })
+    }
+
+    fn call(self, id: &str, class: WorkClass) -> Self {
+        let (session, component) = (s1(), files());
+        self.knows(Seen::Serving { component: files() })
+            .knows(Seen::Connected { session: s1(), component: files(), up: true })
+            .knows(Seen::Sent { call: id.into(), session, component, class, replay: false })
+    }
+
+    fn found(&self, check: Check) -> String {
+        let Self { truth, durable, news, changed } = self;
+        check(&Observation { truth, durable, news, changed: *changed }).unwrap_or_default()
+    }
+}
+
+fn s1() -> SessionId {
+    name("local/s1")
+}
+
+fn files() -> ComponentName {
+    name("files")
+}
+
+fn op() -> OperationId {
+    name("op")
+}
+
+fn launch() -> LaunchIdentity {
+    World::new(Story::of(1, false)).launch(&files()).unwrap()
+}
+
+fn stopping(executing: &[(&str, WorkClass)]) -> Seen {
+    let executing =
+        executing.iter().map(|(call, class)| Executing { call: (*call).into(), class: *class }).collect();
+    Seen::Stopping {
+        component: files(),
+        generation: Generation(1),
+        governed: true,
+        orphaned: false,
+        executing,
+    }
+}
+
+fn refused(call: &str, kind: &str, action: &str) -> Seen {
+    let text = |it: &str| it.to_owned();
+    let refused = crate::observe::Refused { kind: text(kind), action: text(action), prompt: text("do it") };
+    Seen::Delivered { call: call.into(), outcome: Outcome::Refused(refused), local: false }
+}
+
+fn answered(call: &str, text: &str) -> Seen {
+    Seen::Delivered { call: call.into(), outcome: Outcome::Answered(text.to_owned()), local: false }
+}
+
+/// The check finds nothing in `good` and names what is wrong in `bad`.
+#[track_caller]
+fn check(check: Check, good: Scene, bad: Scene, expected: &str) {
+    assert_eq!(good.found(check), "");
+    let found = bad.found(check);
+    assert!(found.contains(expected), "{found:?}");
+}
+
+#[test]
+fn a_stop_without_approvals_is_named() {
+    let scene = |caller: Caller, approver: Option<Caller>| {
+        let scene = Scene::new().operation("Stopping", |_| {}).asked(caller);
+        let approved = approver.map(|caller| Seen::Approving { operation: op(), caller });
+        approved.into_iter().fold(scene, Scene::knows).sees(stopping(&[]))
+    };
+    let (ann, local) = (Caller::operator(name("ann")), Caller::local());
+    let worker = Caller::principal(name("worker"));
+    let rule = no_unilateral_restart;
+    check(rule, scene(local.clone(), Some(ann.clone())), scene(local.clone(), None), "0 of 1 approvals");
+    check(rule, scene(ann.clone(), None), scene(local.clone(), Some(local.clone())), "0 of 1 approvals");
+    check(rule, scene(Caller::signal(), None), scene(local, Some(worker)), "0 of 1 approvals");
+    let nobody = Scene::new().asked(ann.clone()).sees(stopping(&[]));
+    check(rule, scene(ann, None), nobody, "no operation is stopping it");
+}
+
+#[test]
+fn a_start_of_something_else_than_was_approved_is_named() {
+    let started = |launch| Seen::Started { component: files(), generation: Generation(2), pid: 7, launch };
+    let scene = || Scene::new().operation("Starting", |_| {}).asked(Caller::operator(name("ann")));
+    let other = LaunchIdentity { executable_sha256: "other".to_owned(), ..launch() };
+    let (good, bad) = (scene().sees(started(launch())), scene().sees(started(other)));
+    check(no_unilateral_restart, good, bad, "something else than was asked for");
+}
+
+#[test]
+fn work_that_gets_behind_a_closed_gate_is_named() {
+    let scene = |decided| {
+        let mut scene = Scene::new().call("c", WorkClass::ReadOnly);
+        scene.truth.step = 10;
+        let read = Seen::Received { call: "c".into(), component: files(), decided };
+        scene.knows(Seen::GateClosed { component: files() }).sees(read)
+    };
+    check(new_work_stops_during_drain, scene(9), scene(11), "behind a gate closed in step 10");
+}
+
+#[test]
+fn work_that_a_drain_cuts_off_or_loses_is_named() {
+    let scene = |now_ms| {
+        let mut scene = Scene::new().operation("Stopping", |_| {}).call("c", WorkClass::ReadOnly);
+        scene.truth.now_ms = now_ms;
+        scene.sees(stopping(&[("c", WorkClass::ReadOnly)]))
+    };
+    check(active_safe_work_finishes, scene(500), scene(100), "400 ms before the drain's deadline");
+    let read = || Scene::new().call("c", WorkClass::ReadOnly).knows(Seen::AnswerRead { call: "c".into() });
+    let (good, bad) =
+        (read().sees(answered("c", "c done")), read().sees(refused("c", "draining", "RetryCall")));
+    check(active_safe_work_finishes, good, bad, "the server has answered c");
+    let cancelled = |scene: Scene| scene.sees(Seen::CancelReceived { call: "c".into() });
+    let call = || Scene::new().call("c", WorkClass::ReadOnly);
+    let (good, bad) = (cancelled(call().knows(Seen::GivenUp { call: "c".into() })), cancelled(call()));
+    check(active_safe_work_finishes, good, bad, "its client did not do that");
+}
+
+#[test]
+fn a_stop_under_an_unsafe_call_is_named() {
+    let scene = |class| Scene::new().sees(stopping(&[("c", class)]));
+    check(
+        unsafe_mutation_blocks_restart,
+        scene(WorkClass::ReadOnly),
+        scene(WorkClass::Mutating),
+        "executes c",
+    );
+    check(unsafe_mutation_blocks_restart, Scene::new(), scene(WorkClass::Idempotent), "executes c");
+}
+
+#[test]
+fn a_fact_that_is_lost_is_named() {
+    let scene = |noted: bool| {
+        let mut scene = Scene::new();
+        if noted {
+            let note = tidegate_checkpoints::Note { id: "n".into(), at: WallTime(0), text: String::new() };
+            scene.checkpoint(|c| c.notes.push(note));
+        }
+        scene.sees(Seen::Kept { session: s1(), fact: Fact::Note("n".into()) })
+    };
+    check(durable_checkpoints, scene(true), scene(false), "it is not durable");
+    let unknown = || {
+        let mut scene = Scene::new().operation("Stopping", |_| {}).call("c", WorkClass::ReadOnly);
+        scene.durable.checkpoints.clear();
+        scene.sees(stopping(&[]))
+    };
+    check(durable_checkpoints, Scene::new().sees(stopping(&[])), unknown(), "local/s1 has no checkpoint");
+}
+
+fn with_lease(state: &str, change: impl FnOnce(&mut Scene)) -> Scene {
+    let mut scene = Scene::new();
+    let lease = json!({
+        "key": "k", "owner": { "session": "local/s1" }, "class": "mutating", "ttl_ms": 3_000, "nonce": "n",
+        "deadline": { "boot": "1", "at_ms": 9 }, "state": state, "fence": "1.2",
+    });
+    scene.durable.leases.insert("k".to_owned(), serde_json::from_value(lease).unwrap());
+    change(&mut scene);
+    scene
+}
+
+#[test]
+fn a_lease_that_gets_lost_silently_is_named() {
+    let rule = no_silent_orphans;
+    let told = |scene: &mut Scene| scene.incident(IncidentKind::LeaseOrphaned, "k");
+    check(rule, with_lease("orphaned", told), with_lease("orphaned", |_| {}), "orphaned without an incident");
+    let given = |scene: &mut Scene| scene.truth.learn(&Seen::LeaseGiven { key: "k".into() });
+    check(rule, with_lease("released", given), with_lease("released", |_| {}), "nobody gave it back");
+    check(rule, with_lease("held", |_| {}), with_lease("expired", |_| {}), "has expired without a record");
+    let fallen = |scene: &mut Scene| scene.durable.fallen_fence = Some("k".into());
+    check(rule, with_lease("held", |_| {}), with_lease("held", fallen), "the fence of k has fallen");
+}
+
+#[test]
+fn two_holders_are_named() {
+    let held = |session: &str, revision, pid| {
+        let fence = Fence::new(tidegate_core::Epoch(1), Revision(revision));
+        Seen::LeaseHeld { session: name(session), key: "k".into(), fence, until_ms: 100, pid }
+    };
+    let second = || held("local/s2", 2, 8);
+    let good = Scene::new().knows(held("local/s1", 1, 7)).knows(Seen::ClientDied { pid: 7 }).sees(second());
+    let bad = Scene::new().knows(held("local/s1", 1, 7)).sees(second());
+    check(no_silent_orphans, good, bad, "local/s2 holds k under 1.2, and another one still does under 1.1");
+}
+
+#[test]
+fn a_refusal_without_a_next_action_and_an_unrecorded_unknown_outcome_are_named() {
+    let rule = resume_or_next_action;
+    let scene = |seen| Scene::new().call("c", WorkClass::Mutating).sees(seen);
+    let good = || scene(refused("c", "draining", "WaitForRestart"));
+    check(rule, good(), scene(refused("c", "draining", "")), "without a next action");
+    check(rule, good(), scene(refused("c", "outcome_unknown", "VerifyThenRetry")), "that is not on record");
+    let told = |action: &str| Seen::Resumed { session: s1(), action: action.into(), prompt: action.into() };
+    check(rule, scene(told("Continue")), scene(told("")), "is told nothing");
+}
+
+impl Scene {
+    fn incident(&mut self, kind: IncidentKind, dedup: &str) {
+        let id = name("inc");
+        let report = Report::new(kind, dedup, Severity::Warning, "it went wrong");
+        let decided = decide_report(&View::default(), &report, &id, &NOW).unwrap();
+        let record = &decided.txn.writes[&tidegate_incidents::key(&id)];
+        let incident: Incident = serde_json::from_slice(record.as_ref().unwrap()).unwrap();
+        self.durable.incidents.insert(id, incident);
+    }
+}
+
+#[test]
+fn a_failure_without_an_open_incident_is_named() {
+    let rule = failed_drain_leaves_work;
+    let scene = |incident: bool, resolved: bool| {
+        let mut scene = Scene::new().operation("Refused", |o| {
+            if incident {
+                o["incident"] = json!("inc");
+            }
+        });
+        scene.incident(IncidentKind::DrainRefused, "files");
+        if resolved {
+            let all = scene.durable.incidents.values_mut();
+            all.for_each(|it| it.state = tidegate_incidents::IncidentState::Resolved);
+        }
+        scene
+    };
+    check(rule, scene(true, false), scene(false, false), "is Refused without an incident");
+    check(rule, scene(true, false), scene(true, true), "0 incidents are open about it");
+    let opened = |phase| {
+        let opened = Seen::GateOpened { component: files(), drain: name("d1") };
+        Scene::new().operation(phase, |_| {}).sees(opened)
+    };
+    check(rule, opened("Completed"), opened("Draining"), "opens while op is Draining");
+    check(rule, opened("Completed"), opened("Refused"), "and there is no incident");
+}
+
+#[test]
+fn a_refusal_where_nothing_is_the_matter_is_named() {
+    let scene = || Scene::new().call("c", WorkClass::ReadOnly);
+    let good =
+        scene().knows(Seen::GateClosed { component: files() }).sees(refused("c", "draining", "RetryCall"));
+    let bad = scene().sees(refused("c", "draining", "RetryCall"));
+    check(scoped, good, bad, "nothing was the matter with files");
+}
+
+#[test]
+fn what_somebody_was_told_and_is_not_durable_is_named() {
+    let told = |phase| Seen::Told { operation: op(), phase };
+    let scene = || Scene::new().operation("Draining", |_| {});
+    check(
+        no_chat_reconstruction,
+        scene().sees(told(Phase::Draining)),
+        scene().sees(told(Phase::Completed)),
+        "op is Completed",
+    );
+    check(no_chat_reconstruction, scene(), Scene::new().sees(told(Phase::Requested)), "it is not durable");
+}
+
+#[test]
+fn a_call_that_happens_twice_or_is_answered_wrongly_is_named() {
+    let rule = every_call_once;
+    let committed = || Seen::Committed { call: "c".into() };
+    let call = || Scene::new().call("c", WorkClass::Mutating);
+    check(
+        rule,
+        call().sees(committed()),
+        call().knows(committed()).sees(committed()),
+        "takes effect 2 times",
+    );
+    let done = || call().knows(committed());
+    check(
+        rule,
+        done().sees(answered("c", "c done")),
+        call().sees(answered("c", "c done")),
+        "no server has carried it out",
+    );
+    check(
+        rule,
+        done().sees(answered("c", "c done")),
+        done().sees(answered("c", "d done")),
+        "belongs to another",
+    );
+    let twice = done().knows(answered("c", "c done")).sees(answered("c", "c done"));
+    check(rule, done().sees(answered("c", "c done")), twice, "answered 2 times");
+    let read = || Seen::Received { call: "c".into(), component: files(), decided: 1 };
+    let draining = || refused("c", "draining", "WaitForRestart");
+    check(
+        rule,
+        call().sees(draining()),
+        call().knows(read()).sees(draining()),
+        "as if it had not reached the server",
+    );
+    check(rule, call().sees(read()), call().knows(draining()).sees(read()), "and reaches it");
+    let started =
+        |pid| Seen::Started { component: files(), generation: Generation(1), pid, launch: launch() };
+    check(
+        rule,
+        Scene::new().sees(started(1)),
+        Scene::new().knows(started(1)).sees(started(2)),
+        "beside an older one",
+    );
+}
