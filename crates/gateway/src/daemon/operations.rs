@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::OperationId;
-use tidegate_governor::{GovernorError, Operation, Phase, holder_json, operation_document};
+use tidegate_governor::{GovernorError, Intent, Operation, Phase, holder_json, operation_document};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::OwnedWriteHalf;
 
@@ -106,9 +106,12 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
 }
 
 /// Begins what was approved and nobody drives: whoever approved it lost the answer, with a daemon or with the store's.
+/// A signal is for the daemon that got it: what an earlier one left of that is settled, and never begun.
 pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
     let operations = grumble("operations can't be read", daemon.governor.list().await).unwrap_or_default();
-    for operation in operations.into_iter().filter(|o| o.phase == Phase::Approved) {
+    for operation in
+        operations.into_iter().filter(|o| o.phase == Phase::Approved && o.intent == Intent::Restart)
+    {
         drive(daemon, operation.id);
     }
 }
