@@ -11,7 +11,7 @@
 //! let evidence = Evidence::start_in(&dir, listed.test, listed.bullet, listed.level)?;
 //! assert_eq!(2 + 2, 4); // the proof; a panic here would leave `failed`
 //! evidence.finish()?;
-//! # std::fs::remove_dir_all(&dir)?;
+//! # std::fs::remove_dir_all(&dir).unwrap();
 //! # Ok::<(), tidegate_suite::EvidenceError>(())
 //! ```
 

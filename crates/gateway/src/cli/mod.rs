@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Check, adopt or compact the state directory
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Make a token and its hash for an [[operator]] or [[principal]]
+    /// Make a token, and its hash for an `[[operator]]` or `[[principal]]`
     Token,
     /// Read the configuration again
     #[command(hide = true)]

@@ -1,7 +1,7 @@
 //! The servers as processes: started through a launcher, spoken to over pipes, stopped with proof of death.
 //!
 //! Order of a start: [`Spawner::spawn`] starts the launcher (this binary, `__launch`) in a process group of its own; its
-//! identity is made durable; [`Spawned::release`] lets it become the server. If the daemon dies in between, the
+//! identity is made durable; [`spawn::Spawned::release`] lets it become the server. If the daemon dies in between, the
 //! launcher sees the end of its input and exits, so that no server ever runs unrecorded.
 //!
 //! Nothing here knows about MCP, decides when to stop a server, or calls one stopped without proof: its process has

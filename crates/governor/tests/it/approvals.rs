@@ -424,7 +424,8 @@ fn a_refusal_is_an_object_with_a_next_action() {
 #[test]
 fn the_session_that_asks_waits_for_an_approval_from_the_request_to_the_answer_and_no_longer() {
     let session: SessionId = name("local/s1");
-    let answers: [(&str, fn(&World, &OperationId)); 4] = [
+    type Answer = fn(&World, &OperationId);
+    let answers: [(&str, Answer); 4] = [
         ("approved", |world, id| drop(finish(world.governor().approve(&ops(), id, world)).unwrap())),
         ("denied", |world, id| drop(finish(world.governor().deny(&ops(), id)).unwrap())),
         ("cancelled", |world, id| drop(finish(world.governor().cancel(&Caller::local(), id)).unwrap())),

@@ -19,8 +19,11 @@ fn prove(bullet: u8, test: &str, reached: impl Fn(&Coverage) -> Vec<(&'static st
     if let Some(failure) = summary.failures.first() {
         panic!("{failure}");
     }
-    let missed: Vec<&str> =
-        reached(&summary.coverage).into_iter().filter(|(_, reached)| !reached).map(|(what, _)| what).collect();
+    let missed: Vec<&str> = reached(&summary.coverage)
+        .into_iter()
+        .filter(|(_, reached)| !reached)
+        .map(|(what, _)| what)
+        .collect();
     assert!(missed.is_empty(), "never reached in {SEEDS} seeds: {}", missed.join(", "));
     evidence.finish().expect("evidence");
 }
