@@ -50,7 +50,12 @@ fn tell(progress: Progress) {
 /// One seed's whole story.
 fn replay(outcome: &Outcome) -> ExitCode {
     print!("{}", outcome.timeline);
-    println!("seed {}: {} steps, {} s of virtual time", outcome.seed, outcome.steps, outcome.simulated_ms / 1_000);
+    println!(
+        "seed {}: {} steps, {} s of virtual time",
+        outcome.seed,
+        outcome.steps,
+        outcome.simulated_ms / 1_000
+    );
     match &outcome.violation {
         Some(violation) => {
             println!("broken: {violation}");
@@ -65,7 +70,10 @@ fn report(summary: &Summary, json: bool) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(summary)?);
     } else {
         let Summary { seeds, steps, transcript_sha256, simulated_ms, .. } = summary;
-        println!("{seeds} seeds, {steps} steps, {} s of virtual time, transcript {transcript_sha256}", simulated_ms / 1_000);
+        println!(
+            "{seeds} seeds, {steps} steps, {} s of virtual time, transcript {transcript_sha256}",
+            simulated_ms / 1_000
+        );
         if !summary.not_reached.is_empty() {
             println!("not reached: {}", summary.not_reached.join(", "));
         }
