@@ -6,6 +6,7 @@
 use super::context::{Context, grumble};
 use crate::config::{ComponentConfig, ServerState};
 use serde_json::json;
+use std::collections::BTreeSet;
 use tidegate_checkpoints::{Checkpoint, Draft};
 use tidegate_core::{ComponentName, Generation, NextAction, SessionId};
 
@@ -43,8 +44,14 @@ impl Context {
     }
 
     /// A new generation serves that no operation has started: sessions that knew an older one have lost what it kept.
-    pub(super) async fn renewed(&self, config: &ComponentConfig, generation: Generation) {
-        let Some(reset) = config.reset() else { return };
+    /// Answers who they are. Who came before the first start has lost nothing.
+    pub(super) async fn renewed(
+        &self,
+        config: &ComponentConfig,
+        generation: Generation,
+    ) -> BTreeSet<SessionId> {
+        let mut losers = BTreeSet::new();
+        let Some(reset) = config.reset() else { return losers };
         let name = &config.name;
         let sessions = self.acquainted(std::slice::from_ref(name)).await;
         let older = |c: &Checkpoint| c.generations.get(name).is_some_and(|known| *known < generation);
@@ -52,15 +59,20 @@ impl Context {
             .into_iter()
             .filter(older)
             .map(|c| {
+                let knew = c.generations.get(name).copied().unwrap_or_default();
                 let mut draft = Draft::new(c.session);
                 draft.generations.insert(name.clone(), generation);
-                draft.actions.add.push(reset.clone());
+                if knew > Generation::default() {
+                    draft.actions.add.push(reset.clone());
+                    losers.insert(draft.session.clone());
+                }
                 draft
             })
             .collect();
         for batch in drafts.chunks(BATCH) {
             grumble("sessions could not be told what they lost", self.checkpoints.checkpoint(batch).await);
         }
+        losers
     }
 }
 

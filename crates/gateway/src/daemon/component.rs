@@ -2,6 +2,7 @@
 
 use super::outbox::Outbox;
 use crate::process::Server;
+use std::collections::BTreeSet;
 use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
@@ -35,8 +36,8 @@ pub(super) enum Msg {
     Closed { operation: Option<OperationId> },
     /// The gate was opened.
     Reopened,
-    /// Send this line to every connection past its handshake.
-    Tell { line: Vec<u8> },
+    /// Send this line to every connection past its handshake, of these sessions or of all.
+    Tell { line: Vec<u8>, to: Option<BTreeSet<SessionId>> },
     /// What is in flight.
     Look { seen: oneshot::Sender<Seen> },
 }

@@ -127,7 +127,7 @@ impl Plant {
         let (Some(handle), Some(reset)) = (self.components.get(component), self.reset(component)) else {
             return;
         };
-        handle.tell(Msg::Tell { line: reset_note(&reset) }).await;
+        handle.tell(Msg::Tell { line: reset_note(&reset), to: None }).await;
     }
 }
 

@@ -247,3 +247,13 @@ fn twenty_restarts_leave_no_zombie_no_orphan_and_no_descriptor() {
     assert_eq!(rig.terminate().code, Some(0));
     rig.leaves_nothing();
 }
+
+#[test]
+fn whoever_was_there_before_the_first_start_has_lost_nothing_and_is_told_nothing() {
+    let rig = Plan::new().fault("files", &["--start-delay-ms", "300"]).start();
+    let mut client = rig.connect("files", "early");
+    client.tool("read", json!({}));
+    // A notification about the start would have come before the answer.
+    assert_eq!(client.heard("notifications/message"), [] as [Value; 0]);
+    assert_eq!(rig.resume("early")["next_action"]["kind"], "Continue");
+}

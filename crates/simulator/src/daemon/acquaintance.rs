@@ -50,9 +50,11 @@ impl Context {
             .into_iter()
             .filter(older)
             .map(|c| {
+                let knew = c.generations.get(&plan.name).copied().unwrap_or_default();
                 let mut draft = Draft::new(c.session);
                 draft.generations.insert(plan.name.clone(), generation);
-                draft.actions.add.push(reset.clone());
+                // Who came before the first start has lost nothing.
+                draft.actions.add.extend((knew > Generation::default()).then(|| reset.clone()));
                 draft
             })
             .collect();

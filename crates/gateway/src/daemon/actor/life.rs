@@ -231,10 +231,10 @@ impl Actor {
         match revived {
             Ok(Revived { server, facts }) => {
                 let (verified, _) = oneshot::channel();
-                self.ctx.renewed(&self.config, facts.generation).await;
+                let losers = self.ctx.renewed(&self.config, facts.generation).await;
                 self.told(Msg::Ready { server, facts, verified }).await;
                 if let Some(reset) = self.config.reset() {
-                    self.told(Msg::Tell { line: reset_note(&reset) }).await;
+                    self.told(Msg::Tell { line: reset_note(&reset), to: Some(losers) }).await;
                 }
             }
             Err(NotRevived::Owned) => {}

@@ -204,9 +204,10 @@ impl Actor {
             }
             Msg::Closed { operation } => self.relay.gate_closed(operation),
             Msg::Reopened => self.relay.gate_reopened(&now),
-            Msg::Tell { line } => {
-                let streams: Vec<StreamId> = self.relay.streams().map(|(stream, _)| stream).collect();
-                streams.into_iter().map(|stream| Effect::ToClient { stream, line: line.clone() }).collect()
+            Msg::Tell { line, to } => {
+                let concerned = |session: &SessionId| to.as_ref().is_none_or(|to| to.contains(session));
+                let streams = self.relay.streams().filter(|(_, session)| concerned(session));
+                streams.map(|(stream, _)| Effect::ToClient { stream, line: line.clone() }).collect()
             }
             Msg::Look { seen } => {
                 let _ = seen.send(self.look()); // who asked has given up
