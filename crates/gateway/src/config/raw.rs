@@ -137,7 +137,14 @@ fn checked(path: &Path, raw: RawConfig) -> Result<Config, Fault> {
     }
     let policy = policy(&raw.policy, &principals)?;
     let components = raw.component.iter().map(|c| component(base, c)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Config { path: path.to_owned(), state_dir: base.join(dir), policy, operators, principals, components })
+    Ok(Config {
+        path: path.to_owned(),
+        state_dir: base.join(dir).components().collect(),
+        policy,
+        operators,
+        principals,
+        components,
+    })
 }
 
 fn unique<'a>(names: impl Iterator<Item = &'a Spanned<String>>, what: &str) -> Result<(), Fault> {
