@@ -21,6 +21,19 @@ struct Peek<'a> {
     method: Option<std::borrow::Cow<'a, str>>,
 }
 
+/// A cancellation, as far as it matters here.
+#[derive(Deserialize)]
+struct Cancelled<'a> {
+    #[serde(borrow)]
+    params: CancelledParams<'a>,
+}
+
+#[derive(Deserialize)]
+struct CancelledParams<'a> {
+    #[serde(borrow, rename = "requestId")]
+    request_id: &'a RawValue,
+}
+
 struct Entry {
     line: Vec<u8>,
     /// The request id as the client wrote it; `None` for what gets no answer.
@@ -47,26 +60,50 @@ pub(super) struct Book {
     initialize: Option<Box<RawValue>>,
 }
 
-/// The client has more outstanding than a shim holds.
+/// A line that goes no further.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Full {
-    /// Who gets to know: the id of the request, where it was one.
-    pub(super) id: Option<String>,
-    pub(super) method: String,
+pub(super) enum NotTaken {
+    /// The client has more outstanding than a shim holds.
+    Full {
+        /// Who gets to know: the id of the request, where it was one.
+        id: Option<String>,
+        method: String,
+    },
+    /// The id is that of another request, which has no answer yet: the answers couldn't be told apart.
+    InFlight { id: String },
 }
 
 impl Book {
     /// Takes a line of the client. It is to be sent as soon as there is a daemon.
-    pub(super) fn client_line(&mut self, line: &[u8], now_ms: u64) -> Result<(), Full> {
+    pub(super) fn client_line(&mut self, line: &[u8], now_ms: u64) -> Result<(), NotTaken> {
         let peek: Option<Peek<'_>> = serde_json::from_slice(line).ok();
         let method = peek.as_ref().and_then(|p| p.method.as_deref()).unwrap_or_default().to_owned();
         let id = peek.filter(|_| !method.is_empty()).and_then(|p| p.id).map(|id| id.get().to_owned());
         if self.entries.len() >= MAX_ENTRIES || self.bytes + line.len() > MAX_BYTES {
-            return Err(Full { id, method });
+            return Err(NotTaken::Full { id, method });
+        }
+        if let Some(id) = id.as_ref().filter(|id| self.entries.iter().any(|e| e.id.as_ref() == Some(*id))) {
+            return Err(NotTaken::InFlight { id: id.clone() });
+        }
+        if method == "notifications/cancelled"
+            && let Ok(Cancelled { params }) = serde_json::from_slice(line)
+        {
+            self.cancelled(params.request_id.get());
         }
         self.bytes += line.len();
         self.entries.push_back(Entry { line: line.to_vec(), id, method, arrived_ms: now_ms, mark: None });
         Ok(())
+    }
+
+    /// The client doesn't wait for this request any more: it gets no answer, and is not sent again. The protocol knows no
+    /// cancelled `initialize`.
+    fn cancelled(&mut self, id: &str) {
+        let cancelled = |e: &Entry| e.id.as_deref() == Some(id) && e.method != "initialize";
+        if let Some(at) = self.entries.iter().position(cancelled)
+            && let Some(entry) = self.entries.remove(at)
+        {
+            self.bytes -= entry.line.len();
+        }
     }
 
     /// The newest line was handed to the daemon: what gets no answer is done with.
@@ -185,6 +222,48 @@ mod tests {
         assert_eq!(book.unsent(), [call("1")]);
     }
 
+    fn cancellation(id: &str) -> Vec<u8> {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+            .into_bytes()
+    }
+
+    #[test]
+    fn a_cancelled_request_is_neither_sent_again_nor_reported() {
+        let mut book = Book::default();
+        for id in ["1", "2", "3"] {
+            book.client_line(&call(id), 0).unwrap();
+        }
+        book.forwarding("2", mark());
+        for id in ["1", "2", "\"3\"", "4"] {
+            book.client_line(&cancellation(id), 0).unwrap();
+            book.newest_sent();
+        }
+        assert_eq!(book.resume(0).forwarded.len(), 0);
+        assert_eq!(book.unsent(), [call("3")]);
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+        assert!(book.is_empty() && book.bytes == 0);
+    }
+
+    #[test]
+    fn an_initialize_is_not_cancelled() {
+        let mut book = Book::default();
+        let hello = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+        book.client_line(hello, 0).unwrap();
+        book.client_line(&cancellation("0"), 0).unwrap();
+        assert_eq!(book.unsent()[0], hello);
+    }
+
+    #[test]
+    fn an_id_in_flight_is_not_taken_for_a_second_request() {
+        let mut book = Book::default();
+        book.client_line(&call("1"), 0).unwrap();
+        assert_eq!(book.client_line(&call("1"), 0), Err(NotTaken::InFlight { id: "1".into() }));
+        book.client_line(&call("\"1\""), 0).unwrap();
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        book.client_line(&call("1"), 0).unwrap();
+        assert_eq!(book.unsent(), [call("\"1\""), call("1")]);
+    }
+
     #[test]
     fn notifications_wait_for_a_daemon_once() {
         let mut book = Book::default();
@@ -215,7 +294,7 @@ mod tests {
         }
         assert_eq!(
             book.client_line(&call("\"x\""), 0),
-            Err(Full { id: Some("\"x\"".into()), method: "tools/call".into() })
+            Err(NotTaken::Full { id: Some("\"x\"".into()), method: "tools/call".into() })
         );
         assert_eq!(book.overdue(0).len(), MAX_ENTRIES);
         assert!(book.is_empty() && book.bytes == 0);

@@ -4,6 +4,7 @@
 mod book;
 mod control;
 mod dial;
+mod outgoing;
 mod stream;
 mod tools;
 
