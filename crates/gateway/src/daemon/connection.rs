@@ -219,7 +219,10 @@ async fn stream(
         };
         let outbox = Outbox::new(writer);
         handle.tell(Msg::Opened { stream, session: session.clone(), outbox: outbox.clone(), resumed }).await;
-        lines(daemon, &handle, stream, &session, &outbox, &mut reader).await
+        tokio::select! {
+            served = lines(daemon, &handle, stream, &session, &outbox, &mut reader) => served,
+            () = outbox.is_cut() => Ok(()),
+        }
     };
     let served = tokio::select! {
         served = served => served,

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::unix::OwnedWriteHalf;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// The most bytes that wait for a client that doesn't read. Beyond it the connection is cut: two of the largest
 /// messages, far more than any burst of notifications.
@@ -21,6 +21,7 @@ struct Shared {
     half: OwnedWriteHalf,
     backlog: AtomicUsize,
     drained: Notify,
+    cut: watch::Sender<bool>,
 }
 
 /// Writes frames to one connection. One task sends; clones may wait for the backlog.
@@ -33,7 +34,12 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Takes a connection's writing half; a task of its own writes what doesn't go out at once.
     pub(crate) fn new(half: OwnedWriteHalf) -> Self {
-        let shared = Arc::new(Shared { half, backlog: AtomicUsize::new(0), drained: Notify::new() });
+        let shared = Arc::new(Shared {
+            half,
+            backlog: AtomicUsize::new(0),
+            drained: Notify::new(),
+            cut: watch::Sender::new(false),
+        });
         // Bounded by MAX_BACKLOG_BYTES, in bytes, which a bounded channel can't.
         let (queue, waiting) = mpsc::unbounded_channel();
         tokio::spawn(write_backlog(shared.clone(), waiting));
@@ -58,6 +64,19 @@ impl Outbox {
         self.queue.send(rest).map_err(|_| Cut)
     }
 
+    /// Ends the connection: what waits is dropped, and both sides see the end.
+    pub(crate) fn cut(&self) {
+        self.shared.cut.send_replace(true);
+    }
+
+    /// Waits until the connection is cut.
+    ///
+    /// # Cancel safety
+    /// Safe: it only waits.
+    pub(crate) async fn is_cut(&self) {
+        self.shared.is_cut().await;
+    }
+
     /// Waits until everything sent so far is in the kernel's hands, or the connection is gone.
     ///
     /// # Cancel safety
@@ -78,6 +97,13 @@ impl Outbox {
     }
 }
 
+impl Shared {
+    async fn is_cut(&self) {
+        // An error: the sender is gone, and it is here.
+        let _ = self.cut.subscribe().wait_for(|cut| *cut).await;
+    }
+}
+
 async fn write_backlog(shared: Arc<Shared>, mut waiting: mpsc::UnboundedReceiver<Vec<u8>>) {
     'lines: while let Some(line) = waiting.recv().await {
         let mut rest = line.as_slice();
@@ -91,7 +117,11 @@ async fn write_backlog(shared: Arc<Shared>, mut waiting: mpsc::UnboundedReceiver
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if shared.half.writable().await.is_err() {
+                    let writable = tokio::select! {
+                        writable = shared.half.writable() => writable.is_ok(),
+                        () = shared.is_cut() => false,
+                    };
+                    if !writable {
                         break 'lines;
                     }
                 }
@@ -132,6 +162,21 @@ mod tests {
         let line = vec![b'x'; 1 << 20];
         let sent = (0..64).take_while(|_| outbox.send(line.clone()).is_ok()).count();
         assert!((30..40).contains(&sent), "{sent}");
+    }
+
+    #[tokio::test]
+    async fn a_cut_connection_ends_at_both_sides_whatever_waits() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let outbox = Outbox::new(ours.into_split().1);
+        while outbox.is_drained() {
+            outbox.send(vec![0; 65_536]).unwrap();
+        }
+        outbox.cut();
+        outbox.is_cut().await;
+        outbox.drained().await;
+        drop(outbox);
+        let mut read = Vec::new();
+        theirs.read_to_end(&mut read).await.unwrap();
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use tidegate_checkpoints::{Actions, Fact, Subscription};
 use tidegate_core::{Generation, NextAction, SessionId};
 use tidegate_governor::ComponentError;
 use tidegate_relay::{Effect, List, Message, Pages, StreamId};
+use tokio::sync::mpsc::error::TrySendError;
 
 /// How long the mark of a request may wait for a client that doesn't read, before that client is cut off.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
@@ -21,32 +22,21 @@ impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
         // What came of an effect is performed after it, before the effects that were already decided.
         let mut todo: VecDeque<Effect> = effects.into();
+        let mut marked = true;
         while let Some(effect) = todo.pop_front() {
             match effect {
                 Effect::MarkForwarding { stream, id, class, tool } => {
                     let Ok(id) = RawValue::from_string(id.as_json().to_owned()) else { continue };
-                    let mark = Mark { tool: tool.to_string(), class };
-                    self.send(stream, note_frame(&Note::Forwarding { id, mark }));
-                    // The mark must be in the kernel's hands before the request is in the server's.
-                    let waiting = self.streams.get(&stream).filter(|outbox| !outbox.is_drained()).cloned();
-                    if let Some(outbox) = waiting
-                        && tokio::time::timeout(MARK_PATIENCE, outbox.drained()).await.is_err()
-                    {
-                        self.streams.remove(&stream);
-                    }
+                    marked = self
+                        .mark(stream, &Note::Forwarding { id, mark: Mark { tool: tool.to_string(), class } })
+                        .await;
                 }
                 Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,
-                Effect::WriteServer { mut line } => {
-                    line.push(b'\n');
-                    if let Some(to_server) = self.up.as_ref().and_then(|up| up.to_server.as_ref())
-                        && to_server.try_send(line).is_err()
-                    {
-                        say(&format!(
-                            "{} does not read its input; what it was sent may be lost",
-                            self.config.name
-                        ));
-                    }
+                // Of a request: its mark came just before. Without it the shim would send the request again.
+                Effect::WriteServer { line } if !std::mem::replace(&mut marked, true) => {
+                    self.relay.never_written(&line);
                 }
+                Effect::WriteServer { line } => self.write(line),
                 Effect::ToClient { stream, line } => self.send(stream, frame(MESSAGE, &line)),
                 Effect::Unknown(call) => self.ctx.lost(&call).await,
                 Effect::Replayed(call) => {
@@ -88,12 +78,42 @@ impl Actor {
         }
     }
 
-    /// Sends a frame to a connection; one that doesn't take it is cut, and its end is told by its reader.
+    /// Tells a shim that its request is about to be written. The mark must be in the kernel's hands before the request is
+    /// in the server's; `false` when it can't be, and the connection is cut.
+    async fn mark(&mut self, stream: StreamId, mark: &Note) -> bool {
+        self.send(stream, note_frame(mark));
+        let Some(outbox) = self.streams.get(&stream) else { return false };
+        let told = outbox.is_drained() || tokio::time::timeout(MARK_PATIENCE, outbox.drained()).await.is_ok();
+        let told = told && outbox.is_drained();
+        if !told {
+            self.cut(stream);
+        }
+        told
+    }
+
+    /// Hands a line to the server's pipe. What finds no room there is not written: a request waits for its turn again.
+    fn write(&mut self, mut line: Vec<u8>) {
+        line.push(b'\n');
+        let Some(to_server) = self.up.as_ref().and_then(|up| up.to_server.as_ref()) else { return };
+        if let Err(TrySendError::Full(line)) = to_server.try_send(line) {
+            say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
+            self.relay.never_written(&line);
+        }
+    }
+
+    /// Sends a frame to a connection; one that doesn't take it is cut.
     fn send(&mut self, stream: StreamId, frame: Vec<u8>) {
         if let Some(outbox) = self.streams.get(&stream)
             && outbox.send(frame).is_err()
         {
-            self.streams.remove(&stream);
+            self.cut(stream);
+        }
+    }
+
+    /// Ends a connection. That it is gone is told by whoever reads it; its shim comes back and says what it waits for.
+    fn cut(&mut self, stream: StreamId) {
+        if let Some(outbox) = self.streams.remove(&stream) {
+            outbox.cut();
         }
     }
 
