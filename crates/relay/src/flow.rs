@@ -1,5 +1,6 @@
 //! How a request moves: submitted, held, written, refused. The only place that writes a client's request to a server.
 
+use crate::message::Message;
 use crate::pending::{Entry, Flight, State};
 use crate::refusal::RefusalKind;
 use crate::relay::Phase;
@@ -43,10 +44,15 @@ impl Relay {
 
     /// Writes a queued request, or refuses it for good; `false` when it has to wait.
     fn try_write(&mut self, number: u64, now: &Now, out: &mut Vec<Effect>) -> bool {
-        let Some(entry) = self.pending.get(number) else { return true };
         if !self.is_ready() {
             return false;
         }
+        if !self.is_what_it_was(number) {
+            let refusal = self.draining();
+            self.refuse_waiting(number, &refusal, out);
+            return true;
+        }
+        let Some(entry) = self.pending.get(number) else { return true };
         let Ok(permit) = self.gate.admit(&entry.work, now) else { return false };
         if entry.method == "tools/call" && self.server.gone.contains(&*entry.work.tool) {
             permit.finish();
@@ -56,6 +62,19 @@ impl Relay {
             self.write(number, permit, now, out);
         }
         true
+    }
+
+    /// Gives a request the class that it has now: while it waited, a tool may have become another, and what a shim reports
+    /// after a crash is a claim. No for one that was written as read-only and isn't: it must not be written again.
+    fn is_what_it_was(&mut self, number: u64) -> bool {
+        let Some(entry) = self.pending.get(number) else { return true };
+        let tool = entry.message.as_ref().and_then(Message::tool).filter(|_| entry.method == "tools/call");
+        let now = self.config.classifier.classify(&entry.method, tool.as_deref());
+        let (was, replayed) = (entry.work.class, entry.replayed);
+        if now.class != was && (now.class.is_unsafe() || !replayed) {
+            self.pending.reclassify(number, now);
+        }
+        !replayed || was.is_unsafe() || !now.class.is_unsafe()
     }
 
     fn write(&mut self, number: u64, permit: Permit, now: &Now, out: &mut Vec<Effect>) {

@@ -3,7 +3,7 @@
 
 use crate::message::Message;
 use crate::subscriptions::Wish;
-use crate::{RawId, StreamId};
+use crate::{Classified, RawId, StreamId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_drain::{Permit, WorkInfo};
@@ -102,6 +102,14 @@ impl Pending {
     /// The numbers of those that `wanted` picks, in order of arrival.
     pub(crate) fn numbers(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<u64> {
         self.iter().filter(|(_, entry)| wanted(entry)).map(|(number, _)| number).collect()
+    }
+
+    /// The class of an entry that waits is another one by now.
+    pub(crate) fn reclassify(&mut self, number: u64, classified: Classified) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.work = Arc::new(WorkInfo { class: classified.class, ..WorkInfo::clone(&entry.work) });
+            entry.replay_allowed = classified.replay;
+        }
     }
 
     /// The entry has been written.

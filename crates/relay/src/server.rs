@@ -2,22 +2,23 @@
 
 use crate::asks::Ask;
 use crate::flow::to_client;
-use crate::message::{Kind, Message};
+use crate::message::{Kind, Message, broken_answer_to};
 use crate::pending::{Entry, State};
 use crate::refusal::{error_line, result_line};
 use crate::{Effect, List, MessageError, RawId, Relay, StreamId, salvage_id};
 use std::collections::BTreeSet;
 use tidegate_core::{Now, SessionId};
 
-/// JSON-RPC's "internal error": the server's question can't be put to anybody.
-const NOBODY_TO_ASK: i64 = -32_603;
+/// JSON-RPC's "internal error": what was asked can't be answered.
+const INTERNAL_ERROR: i64 = -32_603;
 
 impl Relay {
-    /// A line of the current generation, without its newline. What is no message is skipped and counted.
+    /// A line of the current generation, without its newline. What is no message is skipped and counted; an answer that
+    /// can't be read is an error for the call it answers.
     pub fn server_line(&mut self, line: Vec<u8>, now: &Now) -> Vec<Effect> {
         let mut out = Vec::new();
-        match Message::parse(line) {
-            Err(_) => self.counters.junk_lines += 1,
+        match Message::parse_or_keep(line) {
+            Err((rejected, line)) => self.server_garbled(broken_answer_to(&line), &rejected.error, &mut out),
             Ok(message) => match message.kind().clone() {
                 Kind::Response { id, is_error } => self.server_answered(&id, is_error, &message, &mut out),
                 Kind::Request { id, method } => self.server_asked(id, &method, &message, &mut out),
@@ -32,17 +33,22 @@ impl Relay {
     /// its length. The call it answered gets an error that says so, others live.
     pub fn server_line_too_long(&mut self, head: &[u8], tail: &[u8], bytes: usize, now: &Now) -> Vec<Effect> {
         let mut out = Vec::new();
-        let number = salvage_id(head, tail).and_then(|id| self.pending.of_upstream(id.as_number()?));
+        self.server_garbled(salvage_id(head, tail), &MessageError::TooLong { bytes }, &mut out);
+        self.release(now, &mut out);
+        out
+    }
+
+    /// The server has said something that can't be passed on. Where it was an answer, that work is over and its caller
+    /// waits no longer.
+    fn server_garbled(&mut self, answers: Option<RawId>, why: &MessageError, out: &mut Vec<Effect>) {
+        let number = answers.and_then(|id| self.pending.of_upstream(id.as_number()?));
         match number.and_then(|number| self.pending.remove(number)) {
             Some(entry) => {
-                let text =
-                    format!("the server's answer is not passed on: {}", MessageError::TooLong { bytes });
-                self.ended(entry, |id| error_line(Some(id), NOBODY_TO_ASK, &text, None), &mut out);
+                let text = format!("the server's answer is not passed on: {why}");
+                self.ended(entry, |id| error_line(Some(id), INTERNAL_ERROR, &text, None), out);
             }
             None => self.counters.junk_lines += 1,
         }
-        self.release(now, &mut out);
-        out
     }
 
     fn server_answered(&mut self, id: &RawId, is_error: bool, message: &Message, out: &mut Vec<Effect>) {
@@ -92,7 +98,7 @@ impl Relay {
         });
         let Some((stream, session, number)) = asked else {
             let text = format!("there is no one session to put {method} to");
-            out.push(Effect::WriteServer { line: error_line(Some(&id), NOBODY_TO_ASK, &text, None) });
+            out.push(Effect::WriteServer { line: error_line(Some(&id), INTERNAL_ERROR, &text, None) });
             return;
         };
         out.push(to_client(stream, message.with_id(&number.to_string())));

@@ -10,15 +10,29 @@ pub fn salvage_id(head: &[u8], tail: &[u8]) -> Option<RawId> {
     id_in_head(head).or_else(|| id_at_end(tail))
 }
 
+/// The id that a line answers which looks like an answer and can't be read: it names a request and has, or began to have,
+/// a result or an error.
+pub(crate) fn broken_answer_to(line: &[u8]) -> Option<RawId> {
+    let has = |key| top_member(line, key).is_some();
+    (has("jsonrpc") && (has("result") || has("error"))).then(|| salvage_id(line, line)).flatten()
+}
+
 fn id_in_head(head: &[u8]) -> Option<RawId> {
+    top_member(head, "id").and_then(scalar).map(|(id, _)| id)
+}
+
+/// What follows a key of the outermost object, as far as the text goes.
+fn top_member<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let (mut depth, mut at) = (0_usize, 0);
-    while at < head.len() {
-        match head[at] {
+    while at < text.len() {
+        match text[at] {
             b'"' => {
-                let end = at + string_len(&head[at..])?;
-                if depth == 1 && &head[at..end] == b"\"id\"" {
-                    let value = trim_start(&head[end..]).strip_prefix(b":").map(trim_start)?;
-                    return scalar(value).map(|(id, _)| id);
+                let end = at + string_len(&text[at..])?;
+                if depth == 1
+                    && &text[at + 1..end - 1] == key.as_bytes()
+                    && let Some(value) = trim_start(&text[end..]).strip_prefix(b":")
+                {
+                    return Some(trim_start(value));
                 }
                 at = end;
                 continue;

@@ -7,6 +7,7 @@ mod edge;
 mod fields;
 mod object;
 
+pub(crate) use edge::broken_answer_to;
 pub use edge::salvage_id;
 pub(crate) use fields::Params;
 pub(crate) use object::{Member, members, range_in, spliced};
@@ -157,14 +158,20 @@ impl Message {
     /// # Errors
     /// [`Rejected`] says what is wrong; nothing of the line may be forwarded.
     pub fn parse(line: Vec<u8>) -> Result<Self, Rejected> {
-        let line = String::from_utf8(line)
-            .map_err(|error| Rejected { error: not_json(&error.utf8_error()), id: None })?;
+        Self::parse_or_keep(line).map_err(|(rejected, _)| rejected)
+    }
+
+    /// As [`Message::parse`]; gives the line back with the error.
+    pub(crate) fn parse_or_keep(line: Vec<u8>) -> Result<Self, (Rejected, Vec<u8>)> {
+        let line = String::from_utf8(line).map_err(|error| {
+            (Rejected { error: not_json(&error.utf8_error()), id: None }, error.into_bytes())
+        })?;
         match Parts::of(&line) {
             Ok(parts) => Ok(Self { line, parts }),
             Err(error) => {
                 let whole = matches!(error, MessageError::NotJson { .. } | MessageError::Batch);
                 let id = if whole { None } else { salvage_id(line.as_bytes(), line.as_bytes()) };
-                Err(Rejected { error, id })
+                Err((Rejected { error, id }, line.into_bytes()))
             }
         }
     }

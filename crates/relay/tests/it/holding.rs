@@ -208,3 +208,20 @@ fn a_refusal_names_the_operation_only_while_it_is_under_way() {
     assert_eq!((&refusal["operation"], &refusal["generation"]), (&"op-1".into(), &3.into()));
     assert_eq!(refusal["retry_after_ms"], 5_000);
 }
+
+#[test]
+fn a_held_call_has_the_class_that_its_tool_has_when_it_is_written() {
+    let hints = |read_only: bool| {
+        format!(r#"{{"tools":[{{"name":"t","annotations":{{"readOnlyHint":{read_only}}}}}]}}"#)
+    };
+    for (before, after, expected) in [(true, false, "mutating"), (false, true, "read-only")] {
+        let mut world = World::trusting();
+        world.generation(1, &hints(before));
+        world.close();
+        world.call(1, "1", "t");
+        world.die();
+        world.generation(2, &hints(after));
+        world.reopen();
+        assert_eq!(world.holders(), [format!("local/s1 files/t {expected} 0.000s")]);
+    }
+}

@@ -109,15 +109,16 @@ fn junk_on_the_servers_stdout_is_skipped_and_counted() {
         "[]",
         "null",
         "{",
-        r#"{"jsonrpc":"1.0","id":2,"result":{}}"#,
+        r#"{"level":"info","id":2}"#,
+        r#"{"level":"error","id":2,"error":"said by a log"}"#,
         r#"{"jsonrpc":"2.0","id":2}"#,
-        r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{}}"#,
-        r#"{"jsonrpc":"2.0","id":2,"id":2,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":77,"result":{},"error":{}}"#,
+        r#"[{"jsonrpc":"2.0","id":2,"result":{}}]"#,
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}"#,
         "\u{1b}[32mready",
     ] {
         assert_eq!(world.server(junk), [""; 0], "{junk}");
     }
-    assert_eq!(world.relay.counters().junk_lines, 13);
+    assert_eq!(world.relay.counters().junk_lines, 14);
     assert_eq!(world.answer(1, "1").len(), 1, "the call still gets its answer");
 }

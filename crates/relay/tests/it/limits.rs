@@ -143,6 +143,41 @@ fn an_answer_that_is_too_long_is_an_error_for_the_call_it_answers() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_read_is_an_error_for_the_call_it_answers() {
+    let deep = format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+    for (line, why) in [
+        (format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{deep}}}"#), "a message nests at most"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{},"error":null}"#.into(),
+            "this is not a JSON-RPC 2.0 message",
+        ),
+        (r#"{"result":{},"jsonrpc":"1.0","id":ID}"#.into(), "this is not a JSON-RPC 2.0 message"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{},"result":{}}"#.into(), "the key \"result\" is there twice"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"text":NaN}}"#.into(), "this is not JSON"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"tex{"jsonrpc":"2.0""#.into(), "this is not JSON"),
+    ] {
+        let mut world = World::ready();
+        world.call(1, "1", "write");
+        world.call(2, "1", "write");
+        let told = world.server(&line.replace("ID", &world.upstream(1, "1").to_string()));
+        let expected = format!("1< #1 error -32603: the server's answer is not passed on: {why}");
+        assert!(told.len() == 1 && told[0].starts_with(&expected), "{line}: {told:?}");
+        assert_eq!(world.holders(), ["local/s2 files/write mutating 0.000s"], "it was an answer: {line}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_utf_8_is_an_error_for_the_call_it_answers() {
+    let mut world = World::ready();
+    world.call(1, "1", "write");
+    let mut line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":"caf"#, world.upstream(1, "1")).into_bytes();
+    line.extend(b"\xe9\"}");
+    let told = show(&world.relay.server_line(line, &world.now));
+    assert!(told[0].starts_with("1< #1 error -32603: the server's answer is not passed on"), "{told:?}");
+    assert_eq!(world.holders(), [""; 0]);
+}
+
+#[test]
 fn the_id_of_half_a_message_is_found_where_it_can_be() {
     for (head, tail, expected) in [
         (r#"{"jsonrpc":"2.0","id":7,"method":"#, "", Some("7")),

@@ -73,3 +73,15 @@ fn a_report_that_is_no_request_is_skipped() {
     broken.line = b"rubbish".to_vec();
     assert_eq!(resume(&mut world, vec![broken]), [""; 0]);
 }
+
+#[test]
+fn a_report_that_calls_a_mutation_read_only_does_not_have_it_written() {
+    let mut world = World::with(RelayConfig::default());
+    world.generation(5, TOOLS);
+    let told = resume(&mut world, vec![marked("1", ReadOnly, "write", 1), marked("2", ReadOnly, "read", 1)]);
+    assert_eq!(
+        told[..3],
+        ["unknown local/s7 write g5", "7< #1 outcome_unknown → VerifyThenRetry", "mark 7#2 read-only read",]
+    );
+    assert_eq!(world.holders(), ["local/s7 files/read read-only 0.000s"]);
+}

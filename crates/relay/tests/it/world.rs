@@ -27,6 +27,11 @@ impl World {
         world
     }
 
+    /// No server yet, whose annotations are believed; the operator says nothing.
+    pub(crate) fn trusting() -> Self {
+        Self::of(RelayConfig { classifier: Classifier::new([], true), ..RelayConfig::default() })
+    }
+
     pub(crate) fn with(config: RelayConfig) -> Self {
         let classifier = Classifier::new(
             [
@@ -36,8 +41,12 @@ impl World {
             ],
             false,
         );
+        Self::of(RelayConfig { classifier, ..config })
+    }
+
+    fn of(config: RelayConfig) -> Self {
         let gate = Gate::new("files".parse().unwrap(), 8);
-        let mut relay = Relay::new(gate, RelayConfig { classifier, ..config });
+        let mut relay = Relay::new(gate, config);
         relay.stream_opened(StreamId(1), session("s1"));
         relay.stream_opened(StreamId(2), session("s2"));
         Self { relay, now: Now { boot: BootId(1), boot_ms: 0, wall: WallTime(0) } }
