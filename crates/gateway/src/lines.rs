@@ -5,8 +5,9 @@
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The longest line that is kept: a message of the largest size behind its tag.
-pub(crate) const MAX_LINE_BYTES: usize = tidegate_relay::MAX_LINE_BYTES + 1;
+/// The longest line that is kept: a message of the largest size behind its tag, under an id or a token that is longer than
+/// the one it came with.
+pub(crate) const MAX_LINE_BYTES: usize = tidegate_relay::MAX_LINE_BYTES + tidegate_relay::MAX_ID_BYTES + 1;
 /// What is kept of either end of a longer line: enough to find the request's id there, whichever end it is at.
 const KEPT_BYTES: usize = 4 << 10;
 /// One read: the capacity of a pipe.
@@ -52,9 +53,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self::with_limit(input, MAX_LINE_BYTES)
     }
 
-    fn with_limit(input: R, limit: usize) -> Self {
+    /// Lines of at most `limit` bytes.
+    pub(crate) fn with_limit(input: R, limit: usize) -> Self {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
         Self { input, limit, chunk, fresh: 0..0, line: Vec::new(), overflow: None }
+    }
+
+    /// From the next line on, lines of at most [`MAX_LINE_BYTES`].
+    pub(crate) fn limit_to_messages(&mut self) {
+        self.limit = MAX_LINE_BYTES;
     }
 
     /// What it reads from.

@@ -10,6 +10,12 @@ use tidegate_core::{ComponentName, ProcessIdentity, SessionId, SessionName, Work
 /// The version of this protocol; both ends must speak the same.
 pub(crate) const WIRE_VERSION: u32 = 1;
 
+/// The longest hello: everything that a shim holds may have been marked, and its `initialize`; names and marks beside it.
+pub(crate) const MAX_HELLO_BYTES: usize = MAX_UNANSWERED_BYTES + 2 * tidegate_relay::MAX_LINE_BYTES;
+
+/// Bytes of the unanswered requests of one stream: a few of the largest messages.
+pub(crate) const MAX_UNANSWERED_BYTES: usize = 4 * tidegate_relay::MAX_LINE_BYTES;
+
 /// The first line of a connection.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {

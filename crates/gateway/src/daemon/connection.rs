@@ -8,7 +8,7 @@ use super::sessions::Connection;
 use crate::api::{Failure, Reply, Request};
 use crate::config::nearest;
 use crate::lines::{Line, Lines};
-use crate::wire::{Attach, Hello, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line};
+use crate::wire::{Attach, Hello, MAX_HELLO_BYTES, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,10 +39,11 @@ pub(super) async fn serve(daemon: Arc<Daemon>, socket: UnixStream) {
 
 async fn hello(daemon: &Arc<Daemon>, socket: UnixStream) -> io::Result<()> {
     let (reader, mut writer) = socket.into_split();
-    let mut reader = Lines::new(reader);
+    let mut reader = Lines::with_limit(reader, MAX_HELLO_BYTES);
     let Ok(Ok(Some(Line::Whole(line)))) = tokio::time::timeout(HELLO_PATIENCE, reader.next()).await else {
         return Ok(());
     };
+    reader.limit_to_messages();
     let hello: Hello = match serde_json::from_slice(&line) {
         Ok(Hello { wire, .. }) if wire != WIRE_VERSION => {
             let message = format!(

@@ -2,15 +2,13 @@
 //!
 //! Pure. It never decides what became of a forwarded request: the daemon that comes back does.
 
-use crate::wire::{Mark, Reported, Resume};
+use crate::wire::{MAX_UNANSWERED_BYTES, Mark, Reported, Resume};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 
 /// Unanswered requests and unsent notifications of one stream. A client with more is not waiting for answers.
 pub(super) const MAX_ENTRIES: usize = 1_024;
-/// Their bytes. A few of the largest messages.
-pub(super) const MAX_BYTES: usize = 4 * tidegate_relay::MAX_LINE_BYTES;
 
 /// The members of a message that matter here; everything else stays unread.
 #[derive(Deserialize)]
@@ -79,7 +77,7 @@ impl Book {
         let peek: Option<Peek<'_>> = serde_json::from_slice(line).ok();
         let method = peek.as_ref().and_then(|p| p.method.as_deref()).unwrap_or_default().to_owned();
         let id = peek.filter(|_| !method.is_empty()).and_then(|p| p.id).map(|id| id.get().to_owned());
-        if self.entries.len() >= MAX_ENTRIES || self.bytes + line.len() > MAX_BYTES {
+        if self.entries.len() >= MAX_ENTRIES || self.bytes + line.len() > MAX_UNANSWERED_BYTES {
             return Err(NotTaken::Full { id, method });
         }
         if let Some(id) = id.as_ref().filter(|id| self.entries.iter().any(|e| e.id.as_ref() == Some(*id))) {
