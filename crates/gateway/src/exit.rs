@@ -57,13 +57,12 @@ impl From<Failure> for CliError {
 pub(crate) type CliResult = Result<Outcome, CliError>;
 
 /// The process's exit code; the reason goes to stderr.
-#[allow(clippy::print_stderr)] // the one place where a command's failure is told
 pub(crate) fn code(result: CliResult) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::No) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("tidegate: {error}");
+            crate::stderr::say(format_args!("tidegate: {error}"));
             ExitCode::from(match error {
                 CliError::No(_) => 1,
                 CliError::Cannot(_) => 2,

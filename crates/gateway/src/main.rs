@@ -12,6 +12,7 @@ mod lines;
 mod link;
 mod process;
 mod shim;
+mod stderr;
 mod wire;
 
 use clap::Parser as _;

@@ -334,7 +334,7 @@ impl Stream {
     }
 }
 
-#[allow(clippy::print_stderr)] // a shim's stdout belongs to the protocol; clients show its stderr
+/// A shim's stdout belongs to the protocol; clients show its stderr.
 fn say(message: &str) {
-    eprintln!("tidegate: {message}");
+    crate::stderr::say(format_args!("tidegate: {message}"));
 }
