@@ -13,6 +13,9 @@ use std::time::Duration;
 use tidegate_core::{Generation, Now, OperationId, SessionId, WorkClass};
 use tidegate_drain::WorkInfo;
 
+/// The pause before a mark that could not be made durable is tried again: a store that fails may be back.
+const MARK_AGAIN: Duration = Duration::from_millis(500);
+
 /// A request that a shim reports as marked `forwarding` before the daemon died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
@@ -197,14 +200,17 @@ impl Relay {
         out
     }
 
-    /// A line for the server that its pipe took nothing of: the request in it was never written, and waits for the next
-    /// generation in its old place. To be said before [`Relay::server_died`], of the last such line first.
+    /// A line for the server that its pipe took nothing of, or was never given: the request in it waits again, in its old
+    /// place and as long as if it had been held from the beginning. To be said of the last such line first, and before
+    /// [`Relay::server_died`].
     pub fn never_written(&mut self, line: &[u8]) {
         let Ok(message) = Message::parse(line.trim_ascii_end().to_vec()) else { return };
         let crate::Kind::Request { id, .. } = message.kind() else { return };
         let number = id.as_number().and_then(|upstream| self.pending.of_upstream(upstream));
         let Some(number) = number else { return };
-        let until_ms = self.pending.get(number).map_or(0, |entry| entry.deadline_ms);
+        let hold_ms = u64::try_from(self.config.hold.as_millis()).unwrap_or(u64::MAX);
+        let until_ms = |entry: &Entry| entry.arrived_ms.saturating_add(hold_ms).min(entry.deadline_ms);
+        let until_ms = self.pending.get(number).map_or(0, until_ms);
         match self.pending.unfly(number, message, until_ms) {
             Some(flight) if flight.detached => {
                 // Nobody waits for it, and it was never executed.
@@ -218,6 +224,13 @@ impl Relay {
             }
             None => {}
         }
+    }
+
+    /// [`Effect::UnsafePossible`] could not be made durable. What was to be written after it has to be given to
+    /// [`Relay::never_written`]; it is said again with the next such request, in a moment.
+    pub fn unsafe_not_marked(&mut self, now: &Now) {
+        self.server.unsafe_possible = false;
+        self.server.mark_again_ms = Some(now.deadline(MARK_AGAIN).at_ms);
     }
 
     /// The dead server's whole tree is proved gone: nothing of it executes any more, so nothing of it holds any more.
@@ -262,6 +275,7 @@ impl Relay {
     /// Time has passed: ends what has been held, or has taken, for too long.
     pub fn tick(&mut self, now: &Now) -> Vec<Effect> {
         let mut out = Vec::new();
+        self.server.mark_again_ms.take_if(|at| *at <= now.boot_ms);
         for number in self.pending.numbers(|entry| entry.due_ms().is_some_and(|due| due <= now.boot_ms)) {
             self.overdue(number, &mut out);
         }

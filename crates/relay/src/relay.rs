@@ -118,6 +118,8 @@ pub(crate) struct Server {
     pub(crate) gone: BTreeSet<String>,
     /// Whether [`Effect::UnsafePossible`](crate::Effect) has been said of this generation.
     pub(crate) unsafe_possible: bool,
+    /// That could not be made durable: when what waits for it is tried again.
+    pub(crate) mark_again_ms: Option<u64>,
     /// Subscriptions and log level have not been put in force at this generation yet.
     pub(crate) to_reassert: bool,
 }
@@ -162,6 +164,7 @@ impl Relay {
                 lists: ListCache::default(),
                 gone: BTreeSet::new(),
                 unsafe_possible: false,
+                mark_again_ms: None,
                 to_reassert: false,
             },
             streams: BTreeMap::new(),
@@ -200,6 +203,12 @@ impl Relay {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         matches!(self.server.phase, Phase::Ready)
+    }
+
+    /// Whether requests are answered that there is no server, instead of waiting for one.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self.server.phase, Phase::Unavailable(_))
     }
 
     /// How many requests are held.
@@ -249,7 +258,7 @@ impl Relay {
     pub fn next_deadline(&self) -> Option<u64> {
         let calls = self.pending.iter().filter_map(|(_, entry)| entry.due_ms());
         let handshakes = self.streams.values().filter_map(|s| s.initializing.as_ref()).map(|i| i.until_ms);
-        calls.chain(handshakes).min()
+        calls.chain(handshakes).chain(self.server.mark_again_ms).min()
     }
 
     pub(crate) fn number(&mut self) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::world::{TOOLS, World, notification, request, show};
 use std::time::Duration;
-use tidegate_relay::{CallState, MAX_HELD, RelayConfig};
+use tidegate_relay::{CallState, Effect, MAX_HELD, RelayConfig, StreamId};
 
 #[test]
 fn new_calls_are_held_at_a_closed_gate_and_written_in_order_when_it_opens() {
@@ -224,4 +224,36 @@ fn a_held_call_has_the_class_that_its_tool_has_when_it_is_written() {
         world.reopen();
         assert_eq!(world.holders(), [format!("local/s1 files/t {expected} 0.000s")]);
     }
+}
+
+#[test]
+fn what_may_not_be_written_before_its_mark_is_durable_waits_for_it_and_is_refused_in_time() {
+    let lines = |written: &[Effect]| -> Vec<Vec<u8>> {
+        let line = |effect: &Effect| match effect {
+            Effect::WriteServer { line } => Some(line.clone()),
+            _ => None,
+        };
+        written.iter().filter_map(line).collect()
+    };
+    let mut world = World::ready();
+    for attempt in 1..=3 {
+        let effects = match attempt {
+            1 => {
+                let call = request("1", "tools/call", r#"{"name":"write"}"#);
+                world.relay.client_message(StreamId(1), call.into(), &world.now)
+            }
+            _ => world.relay.tick(&world.now),
+        };
+        assert_eq!(show(&effects)[1], "unsafe possible g1", "said again at attempt {attempt}");
+        world.relay.unsafe_not_marked(&world.now);
+        for line in lines(&effects).iter().rev() {
+            world.relay.never_written(line);
+        }
+        assert_eq!(world.holders(), [""; 0], "nothing of it is executing");
+        assert_eq!(world.relay.held(), 1);
+        let again = world.relay.next_deadline().unwrap();
+        world.at(again);
+    }
+    world.at(45_000);
+    assert_eq!(world.tick(), ["1< #1 draining → WaitForRestart, retryable"]);
 }

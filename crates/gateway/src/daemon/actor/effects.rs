@@ -15,28 +15,31 @@ use tokio::sync::mpsc::error::TrySendError;
 /// How long the mark of a request may wait for a client that doesn't read, before that client is cut off.
 const MARK_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The pause before a mark that could not be recorded is tried again.
-const MARK_AGAIN: Duration = Duration::from_millis(200);
-
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
         // What came of an effect is performed after it, before the effects that were already decided.
         let mut todo: VecDeque<Effect> = effects.into();
-        let mut marked = true;
+        // Whether the shim, and the store, know of the request whose line comes next; and what was not written for that.
+        let (mut told, mut is_unsafe, mut marked) = (true, false, true);
+        let mut unwritten = Vec::new();
         while let Some(effect) = todo.pop_front() {
             match effect {
                 Effect::MarkForwarding { stream, id, class, tool } => {
                     let Ok(id) = RawValue::from_string(id.as_json().to_owned()) else { continue };
-                    marked = self
+                    is_unsafe = class.is_unsafe();
+                    told = self
                         .mark(stream, &Note::Forwarding { id, mark: Mark { tool: tool.to_string(), class } })
                         .await;
                 }
-                Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,
-                // Of a request: its mark came just before. Without it the shim would send the request again.
-                Effect::WriteServer { line } if !std::mem::replace(&mut marked, true) => {
-                    self.relay.never_written(&line);
+                Effect::UnsafePossible { generation } => marked = self.mark_unsafe(generation).await,
+                Effect::WriteServer { line } => {
+                    let is_unmarked = std::mem::take(&mut is_unsafe) && !marked;
+                    if !std::mem::replace(&mut told, true) || is_unmarked {
+                        unwritten.push(line);
+                    } else {
+                        unwritten.extend(self.write(line));
+                    }
                 }
-                Effect::WriteServer { line } => self.write(line),
                 Effect::ToClient { stream, line } => self.send(stream, frame(MESSAGE, &line)),
                 Effect::Unknown(call) => self.ctx.lost(&call).await,
                 Effect::Replayed(call) => {
@@ -62,20 +65,21 @@ impl Actor {
                 _ => {}
             }
         }
+        for line in unwritten.iter().rev() {
+            self.relay.never_written(line);
+        }
     }
 
-    /// Nothing unsafe is written before this is durable: a successor would kill the server in the middle of it. A store that
-    /// fails is waited for; a generation that is over is written nothing that counts.
-    async fn mark_unsafe(&self, generation: Generation) {
-        loop {
-            let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
-            let failed = matches!(marked, Err(ComponentError::Store(_)));
-            grumble("the unsafe mark could not be recorded", marked);
-            if !failed {
-                return;
-            }
-            tokio::time::sleep(MARK_AGAIN).await;
+    /// Nothing unsafe is written before this is durable: a successor would kill the server in the middle of it. `false`
+    /// when the store has failed; a generation that is over is written nothing that counts.
+    async fn mark_unsafe(&mut self, generation: Generation) -> bool {
+        let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
+        let failed = matches!(marked, Err(ComponentError::Store(_)));
+        grumble("the unsafe mark could not be recorded", marked);
+        if failed {
+            self.relay.unsafe_not_marked(&self.ctx.now());
         }
+        !failed
     }
 
     /// Tells a shim that its request is about to be written. The mark must be in the kernel's hands before the request is
@@ -91,14 +95,13 @@ impl Actor {
         told
     }
 
-    /// Hands a line to the server's pipe. What finds no room there is not written: a request waits for its turn again.
-    fn write(&mut self, mut line: Vec<u8>) {
+    /// Hands a line to the server's pipe; gives it back when there is no room.
+    fn write(&mut self, mut line: Vec<u8>) -> Option<Vec<u8>> {
         line.push(b'\n');
-        let Some(to_server) = self.up.as_ref().and_then(|up| up.to_server.as_ref()) else { return };
-        if let Err(TrySendError::Full(line)) = to_server.try_send(line) {
-            say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
-            self.relay.never_written(&line);
-        }
+        let to_server = self.up.as_ref().and_then(|up| up.to_server.as_ref())?;
+        let Err(TrySendError::Full(line)) = to_server.try_send(line) else { return None };
+        say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
+        Some(line)
     }
 
     /// Sends a frame to a connection; one that doesn't take it is cut.
