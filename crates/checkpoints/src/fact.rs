@@ -3,8 +3,9 @@
 //! Nothing acknowledged is dropped to make room: a full list refuses, and says how to make room.
 
 use crate::change::{change, load_live};
+use crate::pending::{self, Clear};
 use crate::{Checkpoint, CheckpointError, Note, Subscription};
-use tidegate_core::{ComponentName, Now, SessionId};
+use tidegate_core::{ComponentName, NextAction, Now, SessionId};
 use tidegate_store::{Decision, View};
 
 /// The most notes of one session; they are for a successor to read.
@@ -99,6 +100,8 @@ fn apply(c: &mut Checkpoint, fact: &Fact, now: &Now) -> Result<(), CheckpointErr
         Fact::LeaseHeld(lease) => {
             fits("lease key", lease, MAX_FACT_BYTES)?;
             c.leases.insert(lease.clone());
+            let lost = NextAction::ReacquireLease { lease: lease.clone() };
+            pending::change(c, &[Clear::About(lost)], &[], now);
         }
         Fact::LeaseGone(lease) => {
             c.leases.remove(lease);

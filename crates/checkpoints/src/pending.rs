@@ -142,6 +142,10 @@ pub fn next_action(checkpoint: &Checkpoint) -> NextAction {
 pub(crate) fn change(checkpoint: &mut Checkpoint, clear: &[Clear], add: &[NextAction], now: &Now) {
     checkpoint.pending.retain(|p| !clear.iter().any(|c| c.takes(p)));
     for action in add.iter().filter(|a| **a != NextAction::Continue) {
+        // What is to be acquired again isn't held any more.
+        if let NextAction::ReacquireLease { lease } = action {
+            checkpoint.leases.remove(lease);
+        }
         queue(checkpoint, action, now);
     }
 }

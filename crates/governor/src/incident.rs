@@ -131,7 +131,8 @@ fn names(scope: &[ComponentName]) -> String {
 }
 
 fn holders(holders: &[Holder]) -> String {
-    let named: Vec<String> = holders.iter().take(8).map(Holder::to_string).collect();
-    let more = holders.len().saturating_sub(named.len());
+    let blocking: Vec<&Holder> = holders.iter().filter(|holder| holder.blocks()).collect();
+    let named: Vec<String> = blocking.iter().take(8).map(ToString::to_string).collect();
+    let more = blocking.len().saturating_sub(named.len());
     if more == 0 { named.join("; ") } else { format!("{}; and {more} more", named.join("; ")) }
 }

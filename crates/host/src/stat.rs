@@ -43,8 +43,7 @@ impl ProcStat {
         let open = line.iter().position(|b| *b == b'(')?;
         let close = line.iter().rposition(|b| *b == b')')?;
         let pid = std::str::from_utf8(line.get(..open)?).ok()?.trim().parse().ok()?;
-        let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let fields = fields(line.get(close + 1..)?)?;
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let small = |field: usize| u32::try_from(number(field)?).ok();
         Some(Self {
@@ -59,6 +58,20 @@ impl ProcStat {
     }
 }
 
+/// The fields behind the command name: the first is field 3.
+fn fields(rest: &[u8]) -> Option<Vec<&str>> {
+    Some(std::str::from_utf8(rest).ok()?.split_ascii_whitespace().collect())
+}
+
+/// Whether the line is of a process that was reaped while it was being read: it has no threads, group or session any
+/// more, which the kernel writes as 0 and -1.
+fn is_reaped(line: &[u8]) -> bool {
+    let close = line.iter().rposition(|b| *b == b')');
+    let fields = close.and_then(|close| fields(&line[close + 1..])).unwrap_or_default();
+    let is = |field: usize, text: &str| fields.get(field - 3) == Some(&text);
+    is(5, "-1") && is(6, "-1") && is(20, "0")
+}
+
 /// What `/proc` says of `pid` now.
 ///
 /// # Errors
@@ -66,7 +79,11 @@ impl ProcStat {
 pub fn stat_of(pid: u32) -> Result<ProcStat, HostError> {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
     let line = fs::read(&path).map_err(|source| unreadable(pid, &path, source))?;
-    ProcStat::parse(&line).ok_or_else(|| HostError::malformed(path, &line))
+    match ProcStat::parse(&line) {
+        Some(stat) => Ok(stat),
+        None if is_reaped(&line) => Err(HostError::Gone { pid }),
+        None => Err(HostError::malformed(path, &line)),
+    }
 }
 
 /// A failed read of a file of `/proc/PID`: told apart whether the process has gone or the file is closed to us.
@@ -130,6 +147,17 @@ mod tests {
         for name in ["cat", "a b", "a) S 1 1 1", "((", ")", "", "a\nb", "node (v26)"] {
             check(&format!("42 ({name}) S {rest}\n"), Some((42, 'S', 7, 9, 777)));
         }
+    }
+
+    #[test]
+    fn a_process_that_is_reaped_while_it_is_read_is_gone() {
+        let reaped =
+            "27256 (sleep) R 0 -1 -1 0 -1 4228108 171 0 0 0 0 0 0 0 20 0 0 0 1355314 2990080 413 0 9 9 14";
+        check(reaped, None);
+        assert!(is_reaped(reaped.as_bytes()));
+        assert!(!is_reaped(b"1 (sh) S 0 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 7 1 1"));
+        assert!(!is_reaped(b"1 (sh) S 0 -1"));
+        assert!(!is_reaped(b"nonsense"));
     }
 
     #[test]

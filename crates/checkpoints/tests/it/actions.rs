@@ -3,7 +3,8 @@
 use crate::fixture::{World, call, session, wait};
 use std::collections::BTreeMap;
 use tidegate_checkpoints::{
-    Actions, CallState, Checkpoint, Clear, Draft, Leaves, NextAction, decide_actions, next_action, precedence,
+    Actions, CallState, Checkpoint, Clear, Draft, Fact, Leaves, NextAction, decide_actions, next_action,
+    precedence,
 };
 use tidegate_core::WorkClass;
 use tidegate_store::{Fault, Txn};
@@ -209,4 +210,20 @@ fn an_uncertain_commit_of_many_checkpoints_ends_with_each_action_queued_once() {
             assert_eq!(checkpoint.pending.len(), 2, "{fault:?}");
         }
     }
+}
+
+#[test]
+fn a_lease_is_held_or_to_be_acquired_again_and_never_both() {
+    let world = World::new();
+    world.attach(1, "work", "c1").unwrap();
+    let held =
+        || wait(world.sessions.record(&session("work"), &[Fact::LeaseHeld("files/a".to_owned())])).unwrap();
+    let leases = |c: &Checkpoint| c.leases.iter().cloned().collect::<Vec<_>>().join(" ");
+
+    held();
+    let lost = change(&world, Actions::add([NextAction::ReacquireLease { lease: "files/a".to_owned() }]));
+    assert_eq!((leases(&lost).as_str(), lost.pending.len()), ("", 1));
+    held();
+    let again = wait(world.sessions.get(&session("work"))).unwrap().unwrap();
+    assert_eq!((leases(&again).as_str(), again.pending.len()), ("files/a", 0));
 }

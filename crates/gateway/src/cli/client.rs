@@ -21,7 +21,10 @@ impl Global {
     pub(crate) fn token(&self) -> Result<Option<String>, CliError> {
         if let Some(path) = &self.token_file {
             let text = std::fs::read_to_string(path).map_err(|e| {
-                CliError::cannot(format!("failed to read the token file {}: {e}", path.display()))
+                CliError::cannot(format!(
+                    "failed to read the token file {}: {e}; `tidegate token` makes a token",
+                    path.display()
+                ))
             })?;
             return Ok(Some(text.trim().to_owned()));
         }

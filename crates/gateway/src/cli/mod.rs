@@ -2,6 +2,7 @@
 
 mod client;
 mod print;
+mod render;
 mod request;
 mod serve;
 mod state;
@@ -14,9 +15,17 @@ use tidegate_core::{ComponentName, Fence, IncidentId, OperationId, SessionName, 
 
 pub(crate) use state::resume_offline;
 
+/// Below the help of `tidegate` itself.
+const AFTER_HELP: &str = "\
+Look first: `tidegate status` says what needs somebody, and what to type.
+Exit codes: 0 done, 1 the answer is no, 2 could not run (the reason is on stderr).";
+
+/// The heading of what every command takes.
+const EVERYWHERE: &str = "Options of every command";
+
 /// An MCP gateway that restarts the servers many agent sessions share, with nothing lost.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, max_term_width = 100)]
+#[command(name = "tidegate", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -28,13 +37,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// The configuration (else $TIDEGATE_CONFIG, else ./tidegate.toml)
-    #[arg(long, global = true, value_name = "FILE", env = crate::config::CONFIG_VAR)]
+    #[arg(long, global = true, value_name = "FILE", env = crate::config::CONFIG_VAR, hide_env = true, help_heading = EVERYWHERE)]
     pub(crate) config: Option<PathBuf>,
     /// A file with the token to act with (else $TIDEGATE_TOKEN; without either you are `local`)
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = EVERYWHERE)]
     pub(crate) token_file: Option<PathBuf>,
     /// Print one JSON document instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
 }
 
@@ -94,9 +103,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["component", "control"]))]
 pub(crate) struct ConnectArgs {
     /// The component to connect to
-    #[arg(required_unless_present = "control", conflicts_with = "control")]
     pub(crate) component: Option<ComponentName>,
     /// Serve the governance tools instead of a component
     #[arg(long)]
@@ -114,10 +123,10 @@ pub(crate) enum RestartCommand {
     /// Ask for a restart
     Request {
         /// The components to restart together
-        #[arg(required = true)]
+        #[arg(required = true, value_name = "COMPONENT")]
         components: Vec<ComponentName>,
-        /// Why
-        #[arg(long)]
+        /// Why; whoever approves it reads this
+        #[arg(long, value_name = "TEXT")]
         reason: String,
         /// The operation's id, to ask again without asking twice
         #[arg(long, value_name = "ID")]
@@ -130,28 +139,49 @@ pub(crate) enum RestartCommand {
         #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Approve a request by somebody else
-    Approve { id: OperationId },
-    /// Deny a request
-    Deny { id: OperationId },
-    /// Take a request back, or stop an operation before its server is stopped
-    Cancel { id: OperationId },
+    /// Approve a request by somebody else (approvers only); the last approval begins the drain
+    Approve {
+        /// The operation's id; `tidegate restart list` shows them
+        id: OperationId,
+    },
+    /// Deny a request (approvers only)
+    Deny {
+        /// The operation's id; `tidegate restart list` shows them
+        id: OperationId,
+    },
+    /// Take a request back, or give a drain up before anything is stopped (its requester, or an operator)
+    Cancel {
+        /// The operation's id; `tidegate restart list` shows them
+        id: OperationId,
+    },
     /// All operations
     List,
     /// One operation
-    Show { id: OperationId },
-    /// Wait for the end of an operation; exits 0 only on Completed
-    Wait { id: OperationId },
+    Show {
+        /// The operation's id; `tidegate restart list` shows them
+        id: OperationId,
+    },
+    /// Wait for the end of an operation, with a line on stderr for each call that it waits for; exits 0 only on Completed
+    Wait {
+        /// The operation's id; `tidegate restart list` shows them
+        id: OperationId,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// All sessions
     List,
-    /// One session
-    Show { name: SessionName },
-    /// End a session for good (operators, or its own principal)
-    End { name: SessionName },
+    /// One session: its next action and its facts
+    Show {
+        /// The session's name
+        name: SessionName,
+    },
+    /// End a session for good (operators only)
+    End {
+        /// The session's name
+        name: SessionName,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -164,10 +194,14 @@ pub(crate) enum SessionCommand {
 pub(crate) enum LeasesCommand {
     /// All leases
     List,
-    /// One lease
-    Show { key: String },
+    /// One lease, and what became of it
+    Show {
+        /// The lease's key
+        key: String,
+    },
     /// Acquire a lease for a live session
     Acquire {
+        /// The lease's key, like repo/main
         key: String,
         /// The session that is to hold it
         #[arg(long, value_name = "NAME")]
@@ -181,23 +215,31 @@ pub(crate) enum LeasesCommand {
     },
     /// Renew a lease
     Renew {
+        /// The lease's key, like repo/main
         key: String,
+        /// The session that holds it
         #[arg(long, value_name = "NAME")]
         session: SessionName,
-        #[arg(long)]
+        /// The fence it was granted with
+        #[arg(long, value_name = "EPOCH.REVISION")]
         fence: Fence,
     },
     /// Release a lease
     Release {
+        /// The lease's key, like repo/main
         key: String,
+        /// The session that holds it
         #[arg(long, value_name = "NAME")]
         session: SessionName,
-        #[arg(long)]
+        /// The fence it was granted with
+        #[arg(long, value_name = "EPOCH.REVISION")]
         fence: Fence,
     },
-    /// Give an orphaned lease to a session (operators only; recorded)
+    /// Give a lease to another session (operators only; recorded); the old fence is void from then on
     Adopt {
+        /// The lease's key, like repo/main
         key: String,
+        /// The connected session that gets it
         #[arg(long, value_name = "NAME")]
         session: SessionName,
     },
@@ -208,7 +250,10 @@ pub(crate) enum CheckpointsCommand {
     /// All checkpoints
     List,
     /// One session's checkpoint
-    Show { session: SessionName },
+    Show {
+        /// The session's name
+        session: SessionName,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -216,11 +261,20 @@ pub(crate) enum IncidentsCommand {
     /// All incidents, open ones first
     List,
     /// One incident, with its evidence and what to do
-    Show { id: IncidentId },
+    Show {
+        /// The incident's id; `tidegate incidents list` shows them
+        id: IncidentId,
+    },
     /// Acknowledge: somebody is looking at it
-    Ack { id: IncidentId },
+    Ack {
+        /// The incident's id; `tidegate incidents list` shows them
+        id: IncidentId,
+    },
     /// Resolve (operators only)
-    Resolve { id: IncidentId },
+    Resolve {
+        /// The incident's id; `tidegate incidents list` shows them
+        id: IncidentId,
+    },
 }
 
 #[derive(Debug, Subcommand)]

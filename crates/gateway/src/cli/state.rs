@@ -1,6 +1,7 @@
 //! The commands that look at the state directory itself: they work without a daemon.
 
-use super::print::{cell, document};
+use super::print::document;
+use super::render;
 use super::{Global, StoreCommand};
 use crate::api::{DOCUMENT_VERSION, Request};
 use crate::config::Config;
@@ -8,7 +9,6 @@ use crate::daemon::credentials::Credentials;
 use crate::daemon::documents;
 use crate::exit::{CliError, CliResult, Outcome};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use tidegate_core::{Clock as _, SessionName};
 use tidegate_governor::Caller;
 use tidegate_host::SystemClock;
@@ -19,7 +19,7 @@ pub(super) fn resume(global: &Global, session: &SessionName) -> CliResult {
     let config = global.load()?;
     let caller = Credentials::new(&config).caller(global.token()?.as_deref()).map_err(CliError::cannot)?;
     let answer = read_resume(&config, &caller, session)?;
-    document(global, &answer, render_resume);
+    document(global, &answer, render::resume)?;
     Ok(Outcome::Done)
 }
 
@@ -45,34 +45,6 @@ fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Resul
     Ok(documents::resume(found))
 }
 
-/// A resume document for people: the next action first.
-pub(super) fn render_resume(doc: &Value) -> String {
-    let mut text = format!("{}: {}\n", cell(&doc["session"]), cell(&doc["next_action"]["prompt"]));
-    for pending in doc["facts"]["pending"].as_array().into_iter().flatten().skip(1) {
-        let _ = writeln!(text, "then: {}", cell(&pending["prompt"]));
-    }
-    let facts = &doc["facts"];
-    for (name, list) in [("generations", &facts["generations"]), ("leases", &facts["leases"])] {
-        if list.as_object().is_some_and(|o| !o.is_empty()) || list.as_array().is_some_and(|a| !a.is_empty()) {
-            let _ = writeln!(text, "{name}: {list}");
-        }
-    }
-    for note in facts["notes"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "note ({}): {}", cell(&note["at"]), cell(&note["text"]));
-    }
-    for call in facts["calls"].as_array().into_iter().flatten() {
-        let _ = writeln!(
-            text,
-            "call: {} on {} ({}), {}",
-            cell(&call["tool"]),
-            cell(&call["component"]),
-            cell(&call["class"]),
-            cell(&call["state"])
-        );
-    }
-    text
-}
-
 /// `tidegate store`.
 pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
     let config = global.load()?;
@@ -81,7 +53,7 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
         StoreCommand::Check => {
             let report = tidegate_store::check(dir).map_err(CliError::no)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
-            document(global, &answer, |doc| fields(&doc["store"]));
+            document(global, &answer, |doc, _| render::fields(&doc["store"]))?;
         }
         StoreCommand::Adopt => {
             // Nobody may be writing while the epoch changes.
@@ -90,7 +62,7 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
             let seconds = u64::try_from(clock.now().wall.0 / 1_000).unwrap_or(0);
             let adopted = tidegate_store::adopt(dir, seconds).map_err(CliError::failed)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "adopted": adopted });
-            document(global, &answer, |doc| fields(&doc["adopted"]));
+            document(global, &answer, |doc, _| render::fields(&doc["adopted"]))?;
         }
         StoreCommand::Compact => {
             let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
@@ -106,13 +78,8 @@ pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
             }
             let report = tidegate_store::check(dir).map_err(CliError::failed)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
-            document(global, &answer, |doc| fields(&doc["store"]));
+            document(global, &answer, |doc, _| render::fields(&doc["store"]))?;
         }
     }
     Ok(Outcome::Done)
-}
-
-fn fields(object: &Value) -> String {
-    let fields = object.as_object().into_iter().flatten();
-    fields.map(|(name, value)| format!("{name:<16} {}\n", cell(value))).collect()
 }

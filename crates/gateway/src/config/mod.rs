@@ -18,6 +18,18 @@ pub(crate) use raw::parse;
 pub(crate) const CONFIG_VAR: &str = "TIDEGATE_CONFIG";
 /// The file that is read when nothing names one.
 pub(crate) const DEFAULT_FILE: &str = "tidegate.toml";
+/// The shortest configuration that serves something; shown to whoever has none.
+const LEAST: &str = r#"
+    [state]
+    store = "file:./state"
+
+    [[operator]]
+    name = "ops"
+    token_sha256 = "…"             # `tidegate token` makes a token and its hash
+
+    [[component]]
+    name = "files"
+    command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv"]"#;
 /// The socket's name within the state directory.
 pub(crate) const SOCKET: &str = "tidegate.sock";
 
@@ -93,8 +105,10 @@ pub(crate) struct ToolRule {
 #[non_exhaustive]
 pub(crate) enum ConfigError {
     #[error(
-        "failed to read the configuration {path}: {source}; name one with --config or ${CONFIG_VAR}, or write {DEFAULT_FILE} here"
+        "there is no configuration {path}; name one with --config or ${CONFIG_VAR}, or write {DEFAULT_FILE} here, at least:\n{LEAST}"
     )]
+    Missing { path: PathBuf },
+    #[error("failed to read the configuration {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path}:{line}: {message}")]
     Invalid { path: PathBuf, line: usize, message: String },
@@ -108,8 +122,10 @@ impl Config {
 
     /// Reads and checks a configuration file.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => ConfigError::Missing { path: path.to_owned() },
+            _ => ConfigError::Read { path: path.to_owned(), source },
+        })?;
         raw::parse(path, &text)
     }
 

@@ -32,6 +32,8 @@ pub(super) enum Msg {
     Hands { off: bool, done: oneshot::Sender<()> },
     /// There is no server and won't be one by itself.
     Unavailable { incident: Option<IncidentId>, message: String },
+    /// What a server that an operation started had said when it was stopped before it was ready.
+    LastWords { stderr: String },
     /// The gate was closed for this operation.
     Closed { operation: Option<OperationId> },
     /// The gate was opened.
@@ -56,6 +58,8 @@ pub(super) struct Seen {
     pub(super) pid: Option<u32>,
     pub(super) generation: Generation,
     pub(super) held: usize,
+    /// Calls are answered that there is no server.
+    pub(super) unavailable: bool,
     pub(super) last_stderr: String,
     /// What the server has written to stderr in all.
     pub(super) stderr_bytes: u64,

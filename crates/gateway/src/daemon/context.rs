@@ -44,7 +44,10 @@ impl Context {
     /// Reports an incident; when even that fails, it is said on stderr, so that it is said somewhere.
     pub(super) async fn report(&self, report: &Report) -> Option<IncidentId> {
         match self.incidents.report(report).await {
-            Ok(reported) => Some(reported.id),
+            Ok(reported) => {
+                say(&format!("incident {} ({}): {}", reported.id, report.kind, report.title));
+                Some(reported.id)
+            }
             Err(error) => {
                 say(&format!("an incident could not be recorded ({error}): {}", report.title));
                 None
@@ -63,6 +66,7 @@ impl Context {
     /// Records that the outcome of a call will never be known: durable before its session is answered.
     pub(super) async fn lost(&self, call: &LostCall) {
         self.registry.set_unsure(&call.session, true);
+        say(&format!("{}: the outcome of {} of {} is unknown", call.component, call.tool, call.session));
         let unknown = UnknownCall {
             session: call.session.clone(),
             component: call.component.clone(),
@@ -74,10 +78,12 @@ impl Context {
     }
 }
 
-/// What the daemon says to whoever watches it.
-#[allow(clippy::print_stderr)] // the daemon's log
+/// A line of the daemon's log, on stderr, with its time: what happened, once, in words that `status` and the documents use.
 pub(super) fn say(message: &str) {
-    eprintln!("tidegate: {message}");
+    match SystemClock::new() {
+        Ok(clock) => crate::stderr::say(format_args!("{} {message}", clock.now().wall)),
+        Err(_) => crate::stderr::say(message),
+    }
 }
 
 /// Says what failed and goes on: for what is tried again, or told elsewhere.

@@ -86,11 +86,22 @@ pub(super) fn incidents(incidents: &[Incident]) -> Value {
     json!({ "version": DOCUMENT_VERSION, "incidents": incidents.iter().map(Incident::to_json).collect::<Vec<_>>() })
 }
 
-/// One component of `status`.
-pub(super) fn component(record: &Component, seen: &Seen, gate: &tidegate_drain::Gate) -> Value {
+/// One component of `status`. Its incident is the one that made it unavailable, else any that is open about it.
+pub(super) fn component(
+    record: &Component,
+    seen: &Seen,
+    gate: &tidegate_drain::Gate,
+    open: &[Incident],
+) -> Value {
+    let about = open.iter().find(|incident| incident.scope.as_ref() == Some(&record.name));
+    let incident = record.incident.as_ref().or(about.map(|incident| &incident.id));
     let state = match record.state {
         // While a drain has the gate, that is what matters to whoever looks.
         ComponentState::Ready if !gate.is_open() => ComponentState::Draining,
+        // The next try is a while off, or there is none; calls aren't held for it.
+        ComponentState::Starting | ComponentState::Ready if seen.unavailable && gate.is_open() => {
+            ComponentState::Unavailable
+        }
         // The record is of a server that has ended, or whose daemon has: the next one is on its way.
         ComponentState::Ready if seen.pid.is_none() => ComponentState::Starting,
         state => state,
@@ -105,6 +116,6 @@ pub(super) fn component(record: &Component, seen: &Seen, gate: &tidegate_drain::
         "restarts": record.restarts,
         "last_stderr": seen.last_stderr,
         "stderr_bytes": seen.stderr_bytes,
-        "incident": record.incident,
+        "incident": incident,
     })
 }

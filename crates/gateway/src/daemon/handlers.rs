@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::component::{Msg, Seen};
+use super::context::say;
 use super::documents;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
@@ -12,12 +13,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Checkpoint, CheckpointError, Clear, Fact, Known, Resume, may_resume};
-use tidegate_core::{Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName};
+use tidegate_core::{
+    ComponentName, Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName,
+};
 use tidegate_governor::{
     Approved, Ask, Caller, Counted, GovernorError, Operation, Phase, operation_document, operations_document,
 };
 use tidegate_host::OsEntropy;
-use tidegate_incidents::{Actor, IncidentError};
+use tidegate_incidents::{Actor, Incident, IncidentError};
 use tidegate_leases::{Acquire, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
 
 /// The longest a lease lasts that a session without a process holds for mutations.
@@ -51,6 +54,7 @@ pub(super) async fn handle(
                 .await
                 .map_err(|e| governor_failure(&e))?;
             let Approved { operation, counted } = approved;
+            say(&format!("operation {} was approved by {}", operation.id, caller.name()));
             if operation.phase == Phase::Approved {
                 drive(daemon, operation.id.clone());
             }
@@ -58,8 +62,8 @@ pub(super) async fn handle(
             document["counted"] = (counted == Counted::Now).into();
             Ok(document)
         }
-        Request::RestartDeny { id } => ruled(daemon, daemon.governor.deny(caller, &id).await),
-        Request::RestartCancel { id } => ruled(daemon, daemon.governor.cancel(caller, &id).await),
+        Request::RestartDeny { id } => ruled(daemon, caller, daemon.governor.deny(caller, &id).await),
+        Request::RestartCancel { id } => ruled(daemon, caller, daemon.governor.cancel(caller, &id).await),
         Request::RestartList => {
             let operations = daemon.governor.list().await.map_err(|e| governor_failure(&e))?;
             Ok(operations_document(&operations, &daemon.ctx.now()))
@@ -122,11 +126,13 @@ pub(super) async fn handle(
 }
 
 async fn status(daemon: &Daemon) -> Answer {
+    let mut open = daemon.ctx.incidents.list().await.map_err(incident_failure)?;
+    open.retain(Incident::is_open);
     let mut components = Vec::new();
     for handle in daemon.plant.components() {
         let record = daemon.ctx.components.get(&handle.name).await.map_err(Failure::cannot)?;
         let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
-        components.extend(seen.map(|seen| documents::component(&record, &seen, &handle.gate)));
+        components.extend(seen.map(|seen| documents::component(&record, &seen, &handle.gate, &open)));
     }
     let now = daemon.ctx.now();
     let sessions = sessions(daemon).await?;
@@ -137,8 +143,7 @@ async fn status(daemon: &Daemon) -> Answer {
     let operations = daemon.governor.list().await.map_err(|e| governor_failure(&e))?;
     let running: Vec<Value> =
         operations.iter().filter(|o| !o.phase.is_end()).map(|o| o.to_json(&now)).collect();
-    let incidents = daemon.ctx.incidents.list().await.map_err(incident_failure)?;
-    let open: Vec<Value> = incidents.iter().filter(|i| i.is_open()).map(|i| i.to_json()).collect();
+    let open: Vec<Value> = open.iter().map(Incident::to_json).collect();
     Ok(json!({
         "version": DOCUMENT_VERSION,
         "components": components,
@@ -167,14 +172,20 @@ fn fresh_operation() -> Result<OperationId, Failure> {
 async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Answer {
     let operation =
         daemon.governor.request(caller, &ask, &*daemon.plant).await.map_err(|e| governor_failure(&e))?;
+    let scope = operation.scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(", ");
+    say(&format!(
+        "operation {} was requested by {}: a restart of {scope}, {:?}",
+        operation.id, operation.requested_by, operation.reason
+    ));
     if operation.phase == Phase::Approved {
         drive(daemon, operation.id.clone());
     }
     Ok(operation_document(&operation, &daemon.ctx.now()))
 }
 
-fn ruled(daemon: &Daemon, ruled: Result<Operation, GovernorError>) -> Answer {
+fn ruled(daemon: &Daemon, caller: &Caller, ruled: Result<Operation, GovernorError>) -> Answer {
     let operation = ruled.map_err(|e| governor_failure(&e))?;
+    say(&format!("operation {} was ended by {}: {}", operation.id, caller.name(), operation.phase));
     Ok(operation_document(&operation, &daemon.ctx.now()))
 }
 
@@ -389,7 +400,7 @@ fn operators_only(caller: &Caller, what: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::no(format!(
-        "only operators {what}, and {} is none: give an operator's token",
+        "only operators {what}, and {} is none: give an operator's token, with --token-file or $TIDEGATE_TOKEN",
         caller.name()
     )))
 }

@@ -1,7 +1,7 @@
 //! What has to happen now and then: leases swept and renewed by activity, requests expired, incidents settled.
 
 use super::Daemon;
-use super::context::grumble;
+use super::context::{grumble, say};
 use std::sync::Arc;
 use tidegate_checkpoints::Actions;
 use tidegate_core::NextAction;
@@ -41,6 +41,7 @@ pub(super) async fn lease_effects(daemon: &Daemon, effects: &[LeaseEffect]) {
 async fn tell_losers(daemon: &Daemon, effects: &[LeaseEffect]) {
     for effect in effects {
         if let LeaseEffect::Lost { key, session, .. } = effect {
+            say(&format!("{session} has lost the lease {key}"));
             let lost = Actions::add([NextAction::ReacquireLease { lease: key.to_string() }]);
             daemon.ctx.act([session.clone()], &lost).await;
         }

@@ -9,12 +9,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::OperationId;
+use tidegate_drain::Holder;
 use tidegate_governor::{GovernorError, Intent, Operation, Phase, holder_json, operation_document};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::OwnedWriteHalf;
 
 /// The pause before an operation that could not be driven on is tried again: the store has failed, and may be back.
 const RETRY_EVERY: Duration = Duration::from_secs(2);
+/// How often those who wait are told again of the same holders.
+const TELL_EVERY_MS: u64 = 5_000;
 /// How often it is tried before its gates are left as they are, for the next daemon to settle.
 const MAX_RETRIES: u32 = 30;
 
@@ -22,10 +25,11 @@ const MAX_RETRIES: u32 = 30;
 pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
     let daemon = daemon.clone();
     tokio::spawn(async move {
+        say(&format!("operation {id} begins"));
         let mut driven = daemon.governor.run(&id, &*daemon.plant).await;
         for _ in 0..MAX_RETRIES {
             match driven {
-                Ok(operation) => return say(&format!("operation {id} has ended: {}", operation.phase)),
+                Ok(operation) => return say(&ending(&operation)),
                 Err(GovernorError::AlreadyDriven { .. }) => return,
                 Err(error) => {
                     say(&format!("operation {id} could not be driven on and is tried again: {error}"))
@@ -38,8 +42,23 @@ pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
     });
 }
 
-/// Answers when the operation has ended. Meanwhile it tells the phase when it changes, and about once a second a line
-/// per holder.
+/// How an operation has ended, and what came of it.
+fn ending(operation: &Operation) -> String {
+    let mut text = format!("operation {} has ended: {}", operation.id, operation.phase);
+    for (name, said) in &operation.failures {
+        text += &format!("; {name}: {said}");
+    }
+    for holder in &operation.holders {
+        text += &format!("; holder {holder}");
+    }
+    if let Some(incident) = &operation.incident {
+        text += &format!("; incident {incident}");
+    }
+    text
+}
+
+/// Answers when the operation has ended. Meanwhile it tells the phase when it changes, and a line per holder whenever
+/// these are others, and every few seconds.
 ///
 /// # Errors
 /// Those of the connection.
@@ -50,6 +69,7 @@ pub(super) async fn wait(
 ) -> io::Result<Result<Value, Failure>> {
     let mut told: Option<Phase> = None;
     let mut told_at_ms = 0;
+    let mut told_of: Vec<Holder> = Vec::new();
     loop {
         let changed = daemon.governor.changed();
         let operation = match daemon.governor.get(id).await {
@@ -63,17 +83,26 @@ pub(super) async fn wait(
         if told != Some(operation.phase) {
             told = Some(operation.phase);
             progress(writer, json!({ "phase": operation.phase })).await?;
-            told_at_ms = 0;
         }
-        if !operation.holders.is_empty() && now.since(told_at_ms) >= 900 {
+        let others = !same(&told_of, &operation.holders) || now.since(told_at_ms) >= TELL_EVERY_MS;
+        if operation.phase == Phase::Draining && others {
             told_at_ms = now.boot_ms;
+            told_of.clone_from(&operation.holders);
+            let left = &operation.to_json(&now)["drain_ends_in_ms"];
             for holder in &operation.holders {
-                progress(writer, json!({ "holder": holder_json(holder) })).await?;
+                progress(writer, json!({ "holder": holder_json(holder), "drain_ends_in_ms": left })).await?;
             }
         }
         // The event tells of progress; the timer only makes sure that a lost connection is noticed.
         let _ = tokio::time::timeout(Duration::from_secs(1), changed).await;
     }
+}
+
+/// Whether these are the same calls, in the same state; only older.
+fn same(told: &[Holder], now: &[Holder]) -> bool {
+    let is_same =
+        |(a, b): (&Holder, &Holder)| Holder { age_ms: 0, ..a.clone() } == Holder { age_ms: 0, ..b.clone() };
+    told.len() == now.len() && told.iter().zip(now).all(is_same)
 }
 
 async fn progress(writer: &mut OwnedWriteHalf, value: Value) -> io::Result<()> {
@@ -85,8 +114,8 @@ async fn progress(writer: &mut OwnedWriteHalf, value: Value) -> io::Result<()> {
 pub(super) async fn recover(daemon: &Arc<Daemon>) {
     match daemon.governor.recover(&*daemon.plant).await {
         Ok(settled) => {
-            for Operation { id, phase, .. } in settled {
-                say(&format!("operation {id}, which an earlier daemon left, has ended: {phase}"));
+            for operation in settled {
+                say(&format!("left by an earlier daemon: {}", ending(&operation)));
             }
         }
         Err(error) => {

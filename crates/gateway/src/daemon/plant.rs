@@ -84,7 +84,11 @@ impl Plant {
         handle.ask(|done| Msg::Hands { off: true, done }).await;
         let grace = self.config.component(name).map_or(crate::config::STOP_GRACE, |c| c.stop_grace);
         if let Some((_, server)) = self.take_started(name) {
-            server.handle.stop(grace).await.map_err(|error| error.to_string())?;
+            let stopped = server.handle.stop(grace).await;
+            handle
+                .tell(Msg::LastWords { stderr: server.handle.final_stderr(start::STDERR_LINES).await })
+                .await;
+            stopped.map_err(|error| error.to_string())?;
         }
         handle
             .ask(|proof| Msg::Stop { proof })

@@ -51,9 +51,13 @@ pub(crate) enum Ended {
 pub(crate) enum ServeError {
     #[error("failed to make the state directory {path}: {source}; check the path and its permissions")]
     StateDir { path: PathBuf, source: io::Error },
+    #[error("nothing can be granted from this state directory: {why}")]
+    Copied { why: String },
     #[error("another daemon uses this state directory: {0}")]
     Taken(#[source] LockError),
-    #[error("the state directory can't be locked: {0}")]
+    #[error(
+        "the state directory can't be locked: {0}; it has to be on a local disk with room, and writable by you"
+    )]
     Unlockable(#[source] LockError),
     #[error(transparent)]
     Store(#[from] FileError),
@@ -89,14 +93,21 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     if let Some(torn) = &opened.torn {
         say(&format!("the journal's torn tail was cut: {torn}"));
     }
-    if let Some(why) = &opened.adopt {
-        say(&format!("nothing can be granted: {why}"));
+    if let Some(why) = opened.adopt {
+        return Err(ServeError::Copied { why });
     }
     let daemon = build(&config, Arc::new(store))?;
     detach_all(&daemon).await;
     let socket = config.socket();
     let listener = listen(&socket)?;
     tokio::spawn(accept(daemon.clone(), listener));
+    say(&format!(
+        "tidegate {}, pid {}, serves {} components from {}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        config.components.len(),
+        config.path.display()
+    ));
     eprint_ready(&socket);
     operations::recover(&daemon).await;
     daemon.plant.hands_on().await;
@@ -104,12 +115,13 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     until_signal().await.map_err(ServeError::Supervise)?;
     let ended = shut_down(&daemon, &config).await;
     let _ = std::fs::remove_file(&socket); // the next daemon replaces it anyway
+    say("ended");
     Ok(ended)
 }
 
-#[allow(clippy::print_stderr)] // the line that scripts wait for
+/// The line that scripts wait for.
 fn eprint_ready(socket: &Path) {
-    eprintln!("ready {}", socket.display());
+    crate::stderr::say(format_args!("ready {}", socket.display()));
 }
 
 fn make_state_dir(dir: &Path) -> Result<(), ServeError> {
@@ -140,10 +152,7 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         policy: policy(config),
     })?;
     for warning in governor.policy().check()? {
-        say(&format!(
-            "requests by {} will be refused: they need {} approval(s), and only {} other principal(s) could give one",
-            warning.requester, warning.needed, warning.possible
-        ));
+        say(&warning.to_string());
     }
     // Nobody could renew while there was no daemon, and nobody knows for how long that was.
     let leases = Leases::new(shared.clone(), clocks.clone(), entropy.clone(), probes.clone())
@@ -250,13 +259,15 @@ async fn accept(daemon: Arc<Daemon>, listener: UnixListener) {
 async fn until_signal() -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
-    loop {
+    let told = loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => break "SIGTERM",
+            _ = interrupt.recv() => break "SIGINT",
             _ = hangup.recv() => say("reload is not available yet; nothing was changed"),
         }
-    }
+    };
+    say(&format!("told to end by {told}: draining"));
+    Ok(())
 }
 
 /// A signal is an operation over all components, bound by drain safety alone.

@@ -206,7 +206,16 @@ fn own_id(number: u64) -> RawId {
 }
 
 async fn write(server: &Server, line: &[u8]) -> Result<(), String> {
-    server.stdin.write_line(line).await.map_err(|e| format!("it ended during its handshake ({e})"))
+    match server.stdin.write_line(line).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(how_it_ended(server).await), // it doesn't read: what matters is why
+    }
+}
+
+async fn how_it_ended(server: &Server) -> String {
+    let exit = tokio::time::timeout(Duration::from_secs(1), server.handle.exit()).await;
+    let how = exit.map_or_else(|_| "closed its pipes".to_owned(), |exit| exit.to_string());
+    format!("it ended during its handshake: {how}")
 }
 
 /// The next line that isn't a question; questions are answered here, as far as a gateway can.
@@ -215,11 +224,7 @@ async fn next(server: &mut Server) -> Result<Vec<u8>, String> {
         let line = match server.stdout.next().await {
             Ok(Some(Line::Whole(line))) => line,
             Ok(Some(_)) => continue,
-            Ok(None) | Err(_) => {
-                let exit = tokio::time::timeout(Duration::from_secs(1), server.handle.exit()).await;
-                let how = exit.map_or_else(|_| "closed its output".to_owned(), |exit| exit.to_string());
-                return Err(format!("it ended during its handshake: {how}"));
-            }
+            Ok(None) | Err(_) => return Err(how_it_ended(server).await),
         };
         let Ok(message) = Message::parse(line) else { continue };
         let Kind::Request { id, method } = message.kind() else { return Ok(message.line().into()) };

@@ -279,7 +279,7 @@ fn an_unknown_component_or_operation_is_named_and_nothing_happens() {
 #[test]
 fn with_too_few_approvers_requests_are_refused_at_once_and_serve_warns() {
     let rig = Plan::new().policy("approvals = 2").fault("files", &[]).start();
-    eventually("serve warns", || rig.daemon().stderr().contains("will be refused"));
+    eventually("serve warns", || rig.daemon().stderr().contains("requests are refused at once"));
     says(rig.local(&["restart", "request", "files", "--reason", "x"]).no(), &["2"]);
     assert_eq!(rig.local(&["restart", "list"]).done()["operations"], json!([]));
 }

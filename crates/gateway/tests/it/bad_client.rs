@@ -97,8 +97,9 @@ fn commands_with_bad_arguments_exit_with_2_and_say_which() {
     let rig = Plan::new().fault("files", &[]).start();
     for (args, word) in [
         (&["restart", "request", "files"][..], "--reason"),
-        (&["restart", "request", "--reason", "x"], "COMPONENTS"),
+        (&["restart", "request", "--reason", "x"], "COMPONENT"),
         (&["connect"], "COMPONENT"),
+        (&["connect"], "--control"),
         (&["connect", "files", "--session", "no spaces?"], "session"),
         (&["leases", "renew", "k", "--session", "s", "--fence", "7"], "fence"),
         (&["frobnicate"], "frobnicate"),

@@ -5,7 +5,7 @@ use super::{Actor, IDLE, Up};
 use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
-use crate::daemon::context::{grumble, of_component};
+use crate::daemon::context::{grumble, of_component, say};
 use crate::daemon::revive::{NotRevived, Revived, revive};
 use crate::daemon::start::STDERR_LINES;
 use crate::lines::Line;
@@ -30,6 +30,7 @@ impl Actor {
     /// A verified server serves from now on, as soon as the gate allows.
     pub(super) async fn install(&mut self, server: Server, facts: ServerFacts) -> Verified {
         let Server { stdin, stdout, handle } = server;
+        let (generation, pid) = (facts.generation, handle.identity().pid);
         let (to_server, mut lines) = mpsc::channel::<Vec<u8>>(TO_SERVER);
         let writing = tokio::spawn(async move {
             let mut unwritten = Vec::new();
@@ -71,6 +72,10 @@ impl Actor {
             }
         }
         self.perform(effects).await;
+        say(&format!(
+            "{}: generation {generation} is ready, pid {pid}, {} tools",
+            self.config.name, verified.tools
+        ));
         verified
     }
 
@@ -265,9 +270,9 @@ impl Actor {
             Report::new(IncidentKind::ComponentCrashed, of_component(&name), severity, message.as_str());
         report.scope = Some(name.clone());
         report.next_prompt = Some(format!(
-            "{message}. It is started again by itself, in {} ms this time. If this goes on, read what it said (the evidence), \
-             repair it, and look with `tidegate status`.",
-            after_ms
+            "{message}. It is started again by itself, in {:.1} s this time. If this goes on, read what it said (the evidence) and \
+             repair it; `tidegate restart request {name} --reason …` starts it at once.",
+            Duration::from_millis(after_ms).as_secs_f32()
         ));
         let incident = self.ctx.report(&report.evidence("stderr", &self.last_stderr)).await;
         if matches!(next, Next::Probe { .. }) || self.supervision.failures() >= FAILURES_UNTIL_TOLD {

@@ -202,6 +202,10 @@ impl Actor {
                 self.unavailable = Some(incident.clone());
                 self.relay.server_unavailable(Unavailable { incident, message }, &now)
             }
+            Msg::LastWords { stderr } => {
+                self.last_stderr = stderr;
+                Vec::new()
+            }
             Msg::Closed { operation } => self.relay.gate_closed(operation),
             Msg::Reopened => self.relay.gate_reopened(&now),
             Msg::Tell { line, to } => {
@@ -226,6 +230,7 @@ impl Actor {
             pid: handle.filter(|h| h.exited().is_none()).map(|h| h.identity().pid),
             generation: self.relay.generation(),
             held: self.relay.held(),
+            unavailable: self.relay.is_unavailable(),
             last_stderr: handle.map_or_else(|| self.last_stderr.clone(), |h| h.stderr_tail(STDERR_LINES)),
             stderr_bytes: handle.map_or(0, ServerHandle::stderr_bytes),
             calls: self.relay.calls(&self.ctx.now()),
