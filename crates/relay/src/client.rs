@@ -242,8 +242,12 @@ impl Relay {
 fn not_spoken_here(id: &RawId, method: &str, message: &Message) -> Option<Vec<u8>> {
     let (code, text) = if method.len() > MAX_TOOL_BYTES {
         (-32_601, format!("the name of a method has at most {MAX_TOOL_BYTES} bytes"))
+    } else if method.contains(char::is_control) {
+        (-32_601, "the name of a method has no control characters".to_owned())
     } else if method == "tools/call" && message.tool().is_some_and(|tool| tool.len() > MAX_TOOL_BYTES) {
         (-32_602, format!("the name of a tool has at most {MAX_TOOL_BYTES} bytes"))
+    } else if method == "tools/call" && message.tool().is_some_and(|tool| tool.contains(char::is_control)) {
+        (-32_602, "the name of a tool has no control characters".to_owned())
     } else if method == "tools/call" && message.asks_for_a_task() {
         let text = "params.task is not available: a task outlives its request, and a restart can't wait for it. Call without it";
         (-32_602, text.to_owned())

@@ -83,6 +83,11 @@ fn names_that_end_up_in_records_are_bounded() {
         &request("4", "tools/call", &format!(r#"{{"name":"{long}"}}"#)),
         "#4 error -32602: the name of a tool has at most 256 bytes",
     );
+    check(
+        &request("4", "tools/call", r#"{"name":"read\u001b[2J"}"#),
+        "#4 error -32602: the name of a tool has no control characters",
+    );
+    check(&request("4", r"x\ny", "{}"), "#4 error -32601: the name of a method has no control characters");
 }
 
 #[test]
