@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tidegate_checkpoints::{CheckpointError, Wanted};
+use tidegate_checkpoints::{CheckpointError, Fact, Wanted};
 use tidegate_core::{ComponentName, Entropy as _, SessionId};
 use tidegate_governor::Caller;
 use tidegate_host::OsEntropy;
@@ -125,7 +125,14 @@ async fn attach(
     };
     daemon.registry.opened(&id, connection);
     let owner = Owner { session: session.clone(), process: attach.client };
-    grumble("a session's leases could not be adopted", daemon.ctx.leases.reattach(&owner).await);
+    let leases = grumble("a session's leases could not be adopted", daemon.ctx.leases.reattach(&owner).await);
+    let held: Vec<Fact> = leases.iter().flatten().map(|key| Fact::LeaseHeld(key.to_string())).collect();
+    if !held.is_empty() {
+        grumble(
+            "a session's leases could not be recorded",
+            daemon.ctx.checkpoints.record(&session, &held).await,
+        );
+    }
     let notice = attached.resolution.notice().or_else(|| {
         generated.then(|| {
             format!("this is the session {}; `--session {0}` makes it yours again later", session.name)

@@ -6,7 +6,7 @@ use super::registry::Connection;
 use crate::channel::Receiver;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tidegate_checkpoints::{Attach, CheckpointError, Wanted};
+use tidegate_checkpoints::{Attach, CheckpointError, Fact, Wanted};
 use tidegate_core::{ComponentName, Entropy as _, PrincipalName, ProcessIdentity, SessionName};
 use tidegate_leases::Owner;
 use tidegate_relay::{Marked, StreamFacts, StreamId};
@@ -45,7 +45,14 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
     };
     daemon.registry.opened(&id, connection);
     let owner = Owner { session: session.clone(), process: Some(hello.client) };
-    ctx.grumble("a session's leases could not be adopted", ctx.leases.reattach(&owner).await);
+    let leases = ctx.grumble("a session's leases could not be adopted", ctx.leases.reattach(&owner).await);
+    let held: Vec<Fact> = leases.iter().flatten().map(|key| Fact::LeaseHeld(key.to_string())).collect();
+    if !held.is_empty() {
+        ctx.grumble(
+            "a session's leases could not be recorded",
+            ctx.checkpoints.record(&session, &held).await,
+        );
+    }
     ctx.acquaint(&session, &hello.component).await;
     shim.send(ToShim::Welcome(session.clone()));
     let resumed = match hello.resume {

@@ -7,10 +7,10 @@ use crate::world::UP_MS;
 use std::collections::BTreeSet;
 use std::fmt;
 use tidegate_checkpoints::{CallState, Checkpoint, Resume};
-use tidegate_core::{NextAction, WorkClass};
+use tidegate_core::{NextAction, SessionId, WorkClass};
 use tidegate_governor::{CallerKind, Operation, Phase};
 use tidegate_incidents::{IncidentKind, WhoIsNext};
-use tidegate_leases::{Event, LeaseState};
+use tidegate_leases::{Event, Lease, LeaseState};
 
 /// What was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,8 +202,10 @@ pub(crate) fn durable_checkpoints(observed: &Observation<'_>) -> Found {
     let lost = || {
         observed.truth.kept.iter().find_map(|(session, facts)| {
             let checkpoint = observed.durable.checkpoints.get(session);
-            let excused = |fact: &Fact| {
-                matches!(fact, Fact::Subscription(..)) && observed.truth.unrecorded.contains(session)
+            let excused = |fact: &Fact| match fact {
+                Fact::Subscription(..) => observed.truth.unrecorded.contains(session),
+                Fact::Lease(key) => observed.durable.leases.get(key).is_some_and(|it| was_lost(it, session)),
+                Fact::Attached | Fact::Note(_) => false,
             };
             let fact =
                 facts.iter().find(|fact| !excused(fact) && !checkpoint.is_some_and(|c| covers(c, fact)))?;
@@ -228,6 +230,14 @@ pub(crate) fn durable_checkpoints(observed: &Observation<'_>) -> Found {
         })
     };
     if observed.changed || died { lost() } else { None }.or_else(|| observed.news.iter().find_map(stopped))
+}
+
+/// Whether the session has lost the lease since, on record: then it is told to acquire it again, and holds it no more.
+fn was_lost(lease: &Lease, session: &SessionId) -> bool {
+    let ends = |event: Event| matches!(event, Event::Expired | Event::Orphaned);
+    lease.state != LeaseState::Held
+        || lease.owner.session != *session
+        || lease.history.iter().any(|entry| ends(entry.event))
 }
 
 fn covers(checkpoint: &Checkpoint, fact: &Fact) -> bool {

@@ -52,7 +52,7 @@ pub(in crate::cli) fn resume(doc: &Value, now: WallTime) -> String {
         text += &labelled("then", &pending);
     }
     for (component, generation) in facts["generations"].as_object().into_iter().flatten() {
-        text += &labelled("knows", &format!("{component}, generation {}", cell(generation)));
+        text += &labelled("generation", &format!("{component}: {} when this was recorded", cell(generation)));
     }
     for lease in each(&facts["leases"]) {
         text += &labelled("lease", &cell(lease));

@@ -202,7 +202,7 @@ fn a_session_reads_its_next_action_first_and_each_action_once() {
     assert_snapshot!(resume(&doc, now()), @r"
     s1: Check it.
     then          Set it up.
-    knows         files, generation 3
+    generation    files: 3 when this was recorded
     lease         repo/main
     call          write_file on files (mutating): unknown
     note          half done (1 h ago)
