@@ -53,7 +53,7 @@ fn three_sdk_sessions_live_through_ten_restarts() {
     }
 
     // Nothing is left behind: no descriptor, no zombie, and one server.
-    assert_eq!(descriptors(daemon), before);
+    eventually("no descriptor more than at the start", || descriptors(daemon) <= before);
     assert!(zombies_of(daemon).is_empty());
     let servers = rig.running().into_iter().filter(|it| it.command.contains("server-everything")).count();
     assert_eq!(servers, 1);
