@@ -95,6 +95,22 @@ fn a_damaged_journal_is_refused_and_left_untouched() {
 }
 
 #[test]
+fn a_restored_state_directory_is_refused_until_it_is_adopted() {
+    let mut rig = rig();
+    rig.serve();
+    assert_eq!(rig.terminate().code, Some(0));
+    let journal = rig.state().join("journal");
+    let copy = rig.state().join("copy");
+    fs::copy(&journal, &copy).unwrap();
+    fs::rename(&copy, &journal).unwrap();
+    refused(&rig, &[], &["is a copy or was restored", "tidegate store adopt"]);
+    let adopted = rig.local(&["store", "adopt"]).done();
+    assert!(adopted["adopted"]["epoch"].as_u64() > Some(1), "{adopted}");
+    rig.serve();
+    rig.is_ready("files");
+}
+
+#[test]
 fn a_full_disk_at_the_start_is_told() {
     let rig = rig();
     refused(&rig, &limited("0"), &["state"]);
