@@ -239,7 +239,7 @@ fn twenty_restarts_leave_no_zombie_no_orphan_and_no_descriptor() {
     }
     assert_eq!(start_of(&c1.tool("append", json!({ "text": "a" }))), 22);
     eventually("no descriptor more than at the start", || {
-        tidegate_suite::harness::descriptors(daemon) == before
+        tidegate_suite::harness::descriptors(daemon) <= before
     });
     assert!(tidegate_suite::harness::zombies_of(daemon).is_empty());
     assert_eq!(rig.running().iter().filter(|it| it.command.contains("fault-server")).count(), 1);

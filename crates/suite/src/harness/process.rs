@@ -1,13 +1,12 @@
 //! A child process whose output is read as it comes, and that never outlives its test.
 
-use super::wait::{GLANCE, PATIENCE, Stopwatch, eventually};
+use super::wait::{PATIENCE, eventually};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the end of standard error is waited for once the process itself has ended.
@@ -31,8 +30,8 @@ pub struct Process {
     stdin: Option<ChildStdin>,
     stdout: Receiver<Vec<u8>>,
     stderr: Arc<Mutex<Vec<u8>>>,
-    /// Reads standard error to its end.
-    hearing: JoinHandle<()>,
+    /// Closes with its standard error.
+    heard: Receiver<()>,
 }
 
 impl Process {
@@ -64,14 +63,16 @@ impl Process {
         let mut err = child.stderr.take().unwrap();
         let stderr = Arc::new(Mutex::new(Vec::new()));
         let kept = stderr.clone();
-        let hearing = std::thread::spawn(move || {
+        let (hearing, heard) = channel();
+        std::thread::spawn(move || {
+            let _until_its_end: Sender<()> = hearing;
             let mut chunk = [0; 4096];
             while let Ok(n @ 1..) = err.read(&mut chunk) {
                 kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..n]);
             }
         });
         let stdin = child.stdin.take();
-        Self { what: what.to_owned(), child, leads_group, stdin, stdout, stderr, hearing }
+        Self { what: what.to_owned(), child, leads_group, stdin, stdout, stderr, heard }
     }
 
     /// Its process id.
@@ -139,10 +140,7 @@ impl Process {
         eventually(&what, || !self.is_running());
         let code = self.child.wait().unwrap().code();
         // Its last words are in the pipe, and another process that has the pipe may outlive it.
-        let since = Stopwatch::start();
-        while !self.hearing.is_finished() && since.elapsed() < LAST_WORDS {
-            std::thread::sleep(GLANCE);
-        }
+        let _ = self.heard.recv_timeout(LAST_WORDS);
         Exit { code, stderr: self.stderr() }
     }
 
