@@ -4,11 +4,11 @@ use serde_json::json;
 use std::time::Duration;
 use tidegate_suite::harness::{Client, Plan, Rig, Stopwatch};
 
-/// Pairs of a run with a restart elsewhere and a run without.
-const PAIRS: usize = 5;
+/// Pairs of a run with a restart behind the same daemon and a run with one behind another daemon.
+const PAIRS: usize = 7;
 /// Calls of one run: enough that one percent of them is more than a few.
 const CALLS: usize = 800;
-/// What a restart elsewhere may cost at the 99th percentile.
+/// What a restart outside of the scope may cost at the 99th percentile.
 const FACTOR: f64 = 1.5;
 
 /// Calls outside the scope, one after the other; gives the 99th percentile of their latencies.
@@ -33,12 +33,16 @@ fn median(runs: &[Duration]) -> Duration {
     runs[runs.len() / 2]
 }
 
+/// Asks for a restart of `inside`; gives the operation.
 fn restart(rig: &Rig) -> String {
     rig.request("ops", &["inside"])
 }
 
 pub(super) fn only_the_scope_notices() {
     let rig = Plan::new().fault("inside", &[]).fault("outside", &[]).start();
+    // A stop and a start take the machine's time wherever they happen, and a run of a second feels that on two cores.
+    // The run to compare with has the same restart in it, behind a daemon that shares nothing with this one.
+    let apart = Plan::new().fault("inside", &[]).start();
     let mut session = rig.connect("outside", "s1");
     let mut inside = rig.connect("inside", "s2");
     let before = rig.is_ready("outside");
@@ -48,15 +52,16 @@ pub(super) fn only_the_scope_notices() {
     // Interleaved, so that whatever else the machine does meanwhile concerns both alike.
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
-        without.push(p99(&mut session, || {}));
-        let mut id = String::new();
-        with.push(p99(&mut session, || id = restart(&rig)));
-        assert_eq!(rig.operation(&id)["phase"], "Completed", "the restart fell into the run");
+        for (rig, runs) in [(&apart, &mut without), (&rig, &mut with)] {
+            let mut id = String::new();
+            runs.push(p99(&mut session, || id = restart(rig)));
+            assert_eq!(rig.operation(&id)["phase"], "Completed", "the restart fell into the run");
+        }
     }
     let ratio = median(&with).as_secs_f64() / median(&without).as_secs_f64();
     assert!(
         ratio <= FACTOR,
-        "p99 outside the scope is {ratio:.2} times what it is without a restart: {with:?} and {without:?}"
+        "p99 outside the scope is {ratio:.2} times what it is with a restart apart: {with:?} and {without:?}"
     );
 
     // No refusal and no error came (each call was a success); nothing was cancelled; it is the same process.
