@@ -10,6 +10,7 @@ use crate::{
     next_action, resolve_name,
 };
 use std::collections::BTreeMap;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Liveness, Now, PrincipalName, ProcessIdentity, SessionId, SessionName};
 use tidegate_store::{Decision, Scope, Txn, View};
 
@@ -102,7 +103,8 @@ pub fn decide_attach(
         Some(_) => Txn::new(),
         None => make_room(view, &sessions, &wanted.owner, now)?,
     };
-    let mut after = before.filter(|c| c.ended.is_none()).cloned().unwrap_or_else(|| Checkpoint {
+    let known = before.filter(|c| c.ended.is_none() && !is_planted("coming-back-begins-anew"));
+    let mut after = known.cloned().unwrap_or_else(|| Checkpoint {
         version: before.map_or(0, |c| c.version),
         ..Checkpoint::new(session.clone(), now)
     });
@@ -134,6 +136,9 @@ pub fn decide_detach(
     now: &Now,
 ) -> Result<Decision<()>, CheckpointError> {
     let Some(before) = load(view, session)? else { return Ok(Decision::reply(())) };
+    if is_planted("leaving-is-forgetting") {
+        return Ok(Decision::write(Txn::new().delete(view, &key(session)), ()));
+    }
     let txn = change(view, before, now, |c| {
         c.streams.retain(|s| stream.is_some_and(|gone| s.stream != gone));
         Ok(())

@@ -6,6 +6,7 @@ use crate::pending;
 use crate::{CallFact, CallState, Checkpoint, CheckpointError, Clear};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Generation, NextAction, Now, SessionId};
 use tidegate_store::{Decision, Txn, View};
 
@@ -151,6 +152,9 @@ fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointE
     c.calls_dropped += c.calls.len().saturating_sub(MAX_CALLS) as u64;
     c.calls.truncate(MAX_CALLS);
     c.generations.extend(draft.generations.iter().map(|(name, generation)| (name.clone(), *generation)));
+    if is_planted("a-checkpoint-forgets-notes") {
+        c.notes.clear();
+    }
     if let Some(leases) = &draft.leases {
         c.leases = leases.clone();
         crate::fact::room(c)?;

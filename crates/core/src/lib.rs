@@ -14,6 +14,8 @@
 mod action;
 mod fence;
 mod ids;
+#[doc(hidden)]
+pub mod planted;
 mod process;
 mod source;
 mod time;

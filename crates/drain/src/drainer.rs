@@ -5,6 +5,7 @@ use event_listener::EventListener;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{BoxFuture, Clock, Deadline, Timer};
 
 /// How often progress is told while nothing changes: often enough that a person sees the ages grow.
@@ -33,7 +34,9 @@ impl Drainer<'_> {
             let changes: Vec<EventListener> = self.gates.iter().map(Gate::changed).collect();
             let now = self.clock.now();
             let holders: Vec<Holder> = self.gates.iter().flat_map(|gate| gate.holders(&now)).collect();
-            match verdict(&holders, self.deadline.passed(&now)) {
+            let early = is_planted("every-look-is-the-deadline")
+                && holders.iter().any(|h| h.age_ms >= PROGRESS_EVERY_MS);
+            match verdict(&holders, early || self.deadline.passed(&now)) {
                 Verdict::Wait => progress(&holders),
                 decided => return decided,
             }

@@ -9,6 +9,7 @@ use crate::{Holder, PermitId, WorkInfo};
 use event_listener::{Event, EventListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, DrainId, Now};
 
 const CLOSED: u64 = 1 << 63;
@@ -155,7 +156,8 @@ impl Gate {
             }
             _ => *closed_by = Some(drain),
         }
-        let inside = self.inner.state.fetch_or(CLOSED, Ordering::AcqRel) & COUNT;
+        let bit = if is_planted("closing-does-not-close") { 0 } else { CLOSED };
+        let inside = self.inner.state.fetch_or(bit, Ordering::AcqRel) & COUNT;
         drop(closed_by);
         self.inner.changed.notify(usize::MAX);
         Ok(usize::try_from(inside).unwrap_or(usize::MAX))

@@ -1,6 +1,7 @@
 //! How a drain ends. One pure function; nothing else decides it.
 
 use crate::Holder;
+use tidegate_core::planted::is_planted;
 
 /// What the work still in flight means for the drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +26,12 @@ pub enum Verdict {
 /// anything mutating, idempotent or detached refuses the drain.
 #[must_use]
 pub fn verdict(holders: &[Holder], deadline_passed: bool) -> Verdict {
-    if holders.is_empty() {
+    let cut = is_planted("read-only-work-is-not-waited-for") && !holders.iter().any(Holder::blocks);
+    if holders.is_empty() || cut {
         Verdict::Drained { read_only: Vec::new() }
     } else if !deadline_passed {
         Verdict::Wait
-    } else if holders.iter().any(Holder::blocks) {
+    } else if holders.iter().any(Holder::blocks) && !is_planted("unsafe-work-times-out") {
         Verdict::Refused { holders: holders.to_vec() }
     } else {
         Verdict::Drained { read_only: holders.to_vec() }

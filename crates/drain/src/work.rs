@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, SessionId, WorkClass};
 
 /// One piece of work, as whoever asks for admission describes it.
@@ -43,6 +44,9 @@ impl Holder {
     /// Whether a restart must not happen while this holder is there: it may be changing something.
     #[must_use]
     pub fn blocks(&self) -> bool {
+        if is_planted("detached-work-does-not-hold") {
+            return self.class.is_unsafe() && !self.detached;
+        }
         self.class.is_unsafe() || self.detached
     }
 }

@@ -1,6 +1,7 @@
 //! Who may do what to an operation. Plain rules on plain data; nothing else in this crate looks at a caller's kind.
 
 use crate::{Caller, CallerKind, GovernorError, Operation, Policy};
+use tidegate_core::planted::is_planted;
 
 /// How many approvals a request by `caller` needs.
 ///
@@ -8,6 +9,9 @@ use crate::{Caller, CallerKind, GovernorError, Operation, Policy};
 /// [`GovernorError::BreakGlass`] for anyone but an operator, [`GovernorError::NotEnoughApprovers`] when the policy
 /// could never be satisfied.
 pub fn approvals_needed(policy: &Policy, caller: &Caller, break_glass: bool) -> Result<u32, GovernorError> {
+    if is_planted("glass-broken-by-anybody") && break_glass {
+        return Ok(0);
+    }
     if break_glass && !caller.is_operator() {
         return Err(GovernorError::BreakGlass { principal: caller.name().clone() });
     }
@@ -30,7 +34,8 @@ pub fn approvals_needed(policy: &Policy, caller: &Caller, break_glass: bool) -> 
 /// [`GovernorError::OwnRequest`], [`GovernorError::NoCredential`] or [`GovernorError::NotAnApprover`].
 pub fn may_approve(policy: &Policy, caller: &Caller, operation: &Operation) -> Result<(), GovernorError> {
     let credentialed = matches!(caller.kind(), CallerKind::Operator | CallerKind::Principal);
-    if credentialed && *caller.name() == operation.requested_by {
+    let own = *caller.name() == operation.requested_by && !is_planted("own-request-approved");
+    if credentialed && own {
         return Err(GovernorError::OwnRequest {
             operation: operation.id.clone(),
             principal: caller.name().clone(),
@@ -69,10 +74,13 @@ fn may_rule(
     verb: &'static str,
 ) -> Result<(), GovernorError> {
     let operation = operation.id.clone();
+    if is_planted("approved-without-a-credential") && caller.kind() == CallerKind::Local {
+        return Ok(());
+    }
     if !matches!(caller.kind(), CallerKind::Operator | CallerKind::Principal) {
         return Err(GovernorError::NoCredential { operation, verb });
     }
-    if policy.is_approver(caller) {
+    if policy.is_approver(caller) || is_planted("approved-by-one-who-is-not-listed") {
         return Ok(());
     }
     Err(GovernorError::NotAnApprover { operation, principal: caller.name().clone(), verb })

@@ -5,6 +5,7 @@
 
 use crate::{Stamp, lock};
 use serde::{Deserialize, Serialize};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Generation, IncidentId, NextAction, OperationId, ProcessIdentity};
 use tidegate_store::{Decision, Key, ReadError, Scope, StoreError, Txn, View};
 
@@ -279,7 +280,8 @@ pub fn decide_mark_unsafe(
     generation: Generation,
 ) -> Result<Decision<Component>, ComponentError> {
     let component = current(view, name, generation)?;
-    let marked = Component { unsafe_possible: true, ..component.clone() };
+    let marked =
+        Component { unsafe_possible: !is_planted("the-unsafe-mark-is-not-made"), ..component.clone() };
     Ok(write_if_changed(view, &component, marked))
 }
 

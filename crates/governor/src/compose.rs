@@ -8,6 +8,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Clear, Draft, decide_actions, decide_checkpoint};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, NextAction, Now, SessionId};
 use tidegate_drain::{Begin, Begun, DrainError, End, decide_begin, decide_end};
 use tidegate_leases::{Facts, LeaseEffect, Settle, decide_settle};
@@ -79,6 +80,8 @@ pub fn decide_step(
         }
         composed => composed?,
     };
+    let too_early = is_planted("stopped-before-that-is-durable") && operation.phase == crate::Phase::Stopping;
+    let txn = if too_early { Txn::new() } else { txn };
     let effect = effect_of(&operation);
     Ok(Decision { txn, reply: operation, effects: vec![effect] })
 }
@@ -243,7 +246,9 @@ impl<'a> Commit<'a> {
         }
         for session in &self.operation.sessions {
             let actions = self.actions.entry(session.clone()).or_default();
-            actions.clear.push(Clear::Operation(self.operation.id.clone()));
+            if !is_planted("the-wait-outlives-the-restart") {
+                actions.clear.push(Clear::Operation(self.operation.id.clone()));
+            }
             actions.add.extend(add.iter().cloned());
         }
     }

@@ -11,6 +11,7 @@ use crate::{
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Deadline, DrainId, Generation, OperationId};
 use tidegate_drain::Holder;
 use tidegate_leases::Facts;
@@ -77,7 +78,8 @@ impl Governor {
     ) -> Result<Operation, GovernorError> {
         let _driving = self.take(id)?;
         let mut operation = self.get(id).await?;
-        if event == Event::Interrupted && operation.phase.is_past_return() {
+        let closes = !is_planted("gates-stay-open-after-a-crash");
+        if closes && event == Event::Interrupted && operation.phase.is_past_return() {
             self.close_again(&operation, actuator).await?;
         }
         loop {
@@ -129,7 +131,11 @@ impl Governor {
                     let result = actuator.stop(&name).await.map_err(|error| error.message);
                     (name, result)
                 };
-                Event::Stopped(join::all(names.into_iter().map(stop)).await)
+                let stopped = join::all(names.into_iter().map(stop)).await;
+                if let (true, Some(drain)) = (is_planted("reopened-while-stopped"), &operation.drain) {
+                    actuator.reopen(scope, &drain.id).await;
+                }
+                Event::Stopped(stopped)
             }
             Effect::Start(launches) => {
                 let start = async |(name, generation, launch)| {
@@ -180,6 +186,11 @@ impl Governor {
         deadline: Deadline,
         actuator: &dyn Actuator,
     ) -> Event {
+        if is_planted("counted-before-closed") {
+            let verdict = actuator.await_drain(&operation.scope, drain, deadline, &|_| {}).await;
+            let closed = actuator.close(&operation.scope, drain).await;
+            return closed.map_or_else(|e| Event::NotClosed(e.to_string()), |()| Event::Drained(verdict));
+        }
         if let Err(error) = actuator.close(&operation.scope, drain).await {
             return Event::NotClosed(error.to_string());
         }
@@ -200,6 +211,11 @@ impl Governor {
             })
             .await;
             if let Some(verdict) = decided {
+                if is_planted("reopened-before-the-incident-is-durable")
+                    && matches!(verdict, tidegate_drain::Verdict::Refused { .. })
+                {
+                    actuator.reopen(&operation.scope, drain).await;
+                }
                 return Event::Drained(verdict);
             }
         }

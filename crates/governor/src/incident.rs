@@ -2,6 +2,7 @@
 
 use crate::step::Trouble;
 use crate::{GovernorError, Operation, Stamp};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, IncidentId, Now, OperationId};
 use tidegate_drain::Holder;
 use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_report};
@@ -104,6 +105,9 @@ pub(crate) fn of_broken_glass(operation: &Operation) -> Report {
 /// effect.
 #[must_use]
 pub fn of_orphan(effect: &LeaseEffect, operation: Option<&OperationId>) -> Option<Report> {
+    if is_planted("orphaned-without-an-incident") {
+        return None;
+    }
     let LeaseEffect::Orphaned { key, session, fence, why } = effect else { return None };
     let title = format!("the lease {} of {session} is orphaned", key.as_str());
     let mut report = Report::new(IncidentKind::LeaseOrphaned, key.as_str(), Severity::Warning, title);

@@ -7,6 +7,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_checkpoints::{Actions, decide_actions};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, NextAction, Now, OperationId, SessionId};
 use tidegate_store::{Decision, Scope, Txn, View};
 
@@ -209,6 +210,7 @@ fn make_room(view: &View) -> Result<Txn, GovernorError> {
     }
     let mut ended: Vec<&Operation> = all.iter().filter(|o| o.phase.is_end() && !o.is_to_reopen()).collect();
     ended.sort_by(|a, b| (a.ended_at, &a.id).cmp(&(b.ended_at, &b.id)));
-    let surplus = (ended.len() + 1).saturating_sub(MAX_ENDED);
+    let kept = if is_planted("ended-operations-are-forgotten") { 1 } else { MAX_ENDED };
+    let surplus = (ended.len() + 1).saturating_sub(kept);
     Ok(ended[..surplus].iter().fold(Txn::new(), |txn, o| txn.delete(view, &Operation::key(&o.id))))
 }

@@ -4,6 +4,7 @@ use crate::{
     Approval, AskDigest, Caller, Event, GovernorError, Launches, Operation, Phase, Policy, Stamp, authority,
     compose, lock, step,
 };
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Now, OperationId};
 use tidegate_leases::Facts;
 use tidegate_store::{Decision, Scope, Txn, View};
@@ -61,7 +62,7 @@ pub fn decide_approve(
         return Ok(Decision::reply(Approved { operation, counted: Counted::Now }));
     }
     authority::may_approve(policy, caller, &operation)?;
-    if operation.has_approved(caller.name()) {
+    if operation.has_approved(caller.name()) && !is_planted("one-approver-counts-twice") {
         return Ok(Decision::reply(Approved { operation, counted: Counted::Before }));
     }
     waiting(&operation, now, "approve")?;

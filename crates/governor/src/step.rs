@@ -6,6 +6,7 @@ use crate::operation::{Drain, MAX_HOLDERS};
 use crate::{Caller, ComponentState, Event, Intent, Launches, Operation, Phase, Stamp, Verified, ruling};
 use std::collections::BTreeMap;
 use tidegate_checkpoints::Draft;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, DrainId, Now};
 use tidegate_drain::{End, Holder, Verdict};
 
@@ -86,6 +87,9 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
             next.pending = next.scope.iter().cloned().collect();
             next.sessions = drafts.iter().map(|draft| draft.session.clone()).collect();
             let state = Join::State(next.scope.clone(), ComponentState::Stopping);
+            if is_planted("stopped-without-checkpoints") {
+                return Some(Step { operation: next, joins: vec![Join::SettleLeases, state] });
+            }
             vec![Join::Checkpoint(drafts.clone()), Join::SettleLeases, state]
         }
         (Phase::Stopping, Event::Stopped(results)) => stopped(&mut next, results, now),
@@ -116,6 +120,12 @@ pub(crate) fn cancel(operation: &Operation, by: &Caller, now: &Now, stamp: &Stam
 
 /// The way back: nothing was stopped.
 fn back(trouble: Trouble, end: End) -> Vec<Join> {
+    if is_planted("refused-without-an-incident") && trouble == Trouble::Refused {
+        return vec![Join::EndDrain(end), Join::Restore];
+    }
+    if is_planted("interrupted-without-an-incident") && trouble == Trouble::Interrupted {
+        return vec![Join::EndDrain(end), Join::Restore];
+    }
     vec![Join::Incident(trouble), Join::EndDrain(end), Join::Restore]
 }
 
@@ -269,7 +279,9 @@ fn finish(next: &mut Operation, now: &Now) -> Vec<Join> {
             names.join(", ")
         );
         next.end(Phase::Failed, note, now);
-        joins.push(Join::Incident(Trouble::NotRestarted));
+        if !is_planted("failed-without-an-incident") {
+            joins.push(Join::Incident(Trouble::NotRestarted));
+        }
         "the operation failed"
     };
     joins.extend([Join::EndDrain(End::Reopened { reason: reason.to_owned() }), Join::Restore]);

@@ -4,6 +4,7 @@
 use crate::{GovernorError, Stamp, of_orphan};
 use std::sync::Arc;
 use tidegate_checkpoints::{CallFact, CallState, Draft, decide_checkpoint, scope as scope_of_sessions};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Clock, ComponentName, Entropy, IncidentId, NextAction, SessionId, WorkClass};
 use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_report};
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
@@ -79,6 +80,9 @@ impl Upkeep {
             let now = self.clock.now();
             let reported = decide_report(view, &report, &stamp.incident(0), &now)?;
             let told = decide_checkpoint(view, std::slice::from_ref(&draft), &now)?;
+            if is_planted("the-unknown-is-not-recorded") {
+                return Ok(Decision::write(reported.txn, reported.reply.id));
+            }
             Ok(Decision::write(reported.txn.and(told.txn), reported.reply.id))
         };
         let scope = scope_of_sessions([&call.session]).and(tidegate_incidents::scope());

@@ -10,6 +10,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{IncidentId, NextAction, Now};
 use tidegate_store::{Decision, Txn, View};
 
@@ -170,6 +171,9 @@ pub fn decide_resolve(
 }
 
 fn find(view: &View, kind: IncidentKind, dedup: &str) -> Result<Option<Incident>, IncidentError> {
+    if is_planted("every-report-is-a-new-incident") {
+        return Ok(None);
+    }
     match view.read::<KeyRecord>(&dedup_key(kind, dedup))? {
         Some(record) => Ok(view.read(&key(&record.incident))?),
         None => Ok(None),
@@ -247,7 +251,9 @@ fn again(
         incident.severity = incident.severity.max(report.severity);
         return Decision::write(written(view, &incident, None, now), reported(&incident, Outcome::Counted));
     }
-    incident.state = IncidentState::Open;
+    if !is_planted("what-recurs-stays-resolved") {
+        incident.state = IncidentState::Open;
+    }
     incident.severity = report.severity;
     let step = reopen(&mut incident, now);
     Decision::write(written(view, &incident, Some(step), now), reported(&incident, Outcome::Reopened))

@@ -6,6 +6,7 @@
 use crate::lease::load_all;
 use crate::{Freeze, Owner};
 use std::collections::{BTreeMap, HashMap};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Liveness, Probe, ProcessIdentity, SessionId};
 use tidegate_store::{ReadError, View};
 
@@ -106,7 +107,8 @@ impl Facts {
     /// Whether the holder is proved dead: its process is, and no other client has come back to its session.
     #[must_use]
     pub fn proved_dead(&self, owner: &Owner) -> bool {
-        let dead = |p| self.processes.get(p).is_some_and(|liveness| liveness.is_proved_dead());
+        let dead =
+            |p| is_planted("absent-is-dead") || self.processes.get(p).is_some_and(|it| it.is_proved_dead());
         owner.process.as_ref().is_some_and(dead) && !self.session(&owner.session).attached
     }
 

@@ -8,6 +8,7 @@ use crate::{Event, Facts, Kept, Lease, LeaseEffect, LeaseKey, LeaseState, Owner}
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Fence, Now, SessionId, WorkClass};
 use tidegate_store::{Decision, ReadError, Scope, Txn, View};
 
@@ -115,6 +116,10 @@ fn settle_one(lease: &mut Lease, held: Duration, facts: &Facts, now: &Now) -> Ou
         Standing::Outlived => lease.orphan(ORPHANED, now),
         Standing::Kept(_) if unasked => lease.orphan(ORPHANED, now),
         Standing::Kept(_) | Standing::Ended => {
+            if is_planted("a-restart-releases-leases") {
+                lease.end(now, LeaseState::Released, Event::Released, "");
+                return Outcome::Released;
+            }
             lease.log(now, Event::CarriedOver, "");
             Outcome::CarriedOver
         }

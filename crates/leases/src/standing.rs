@@ -3,6 +3,7 @@
 use crate::{Facts, Lease, LeaseState, SessionFacts};
 use std::fmt;
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Deadline, Now, WorkClass};
 
 /// How long after its ttl a lease is left alone: a renewal may be under way, and the holder's own deadline is earlier.
@@ -69,7 +70,10 @@ pub(crate) fn standing(lease: &Lease, facts: &Facts, now: &Now) -> Standing {
     if held_up {
         return Standing::Kept(Kept::HeldUp);
     }
-    if lease.class == WorkClass::Mutating {
+    if is_planted("a-live-lease-is-taken") {
+        return Standing::RunOut;
+    }
+    if lease.class == WorkClass::Mutating && !is_planted("a-mutating-lease-runs-out") {
         return match max_expiry(lease, facts, now) {
             Some(max) if max.passed(now) => Standing::Outlived,
             _ if unsettled => Standing::Kept(Kept::UnsettledCalls),

@@ -8,6 +8,7 @@ use crate::relay::{Initializing, Phase, REPLAY_DEADLINE};
 use crate::subscriptions::Wish;
 use crate::{Effect, List, MessageError, RawId, Rejected, Relay, StreamId, salvage_id};
 use std::sync::Arc;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Now, SessionId, WorkClass};
 use tidegate_drain::WorkInfo;
 
@@ -213,7 +214,7 @@ impl Relay {
     /// Nobody waits for a written call any more: read-only ones end, the others stay holders.
     pub(crate) fn unwanted(&mut self, number: u64) {
         let Some(entry) = self.pending.get(number) else { return };
-        if entry.work.class == WorkClass::ReadOnly {
+        if entry.work.class == WorkClass::ReadOnly || is_planted("cancelled-is-finished") {
             if let Some(Entry { state: State::Flying(flight), .. }) = self.pending.remove(number) {
                 flight.permit.finish();
             }

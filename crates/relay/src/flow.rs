@@ -6,6 +6,7 @@ use crate::refusal::RefusalKind;
 use crate::relay::Phase;
 use crate::settle::{LostFacts, Settled, settle};
 use crate::{Effect, LostCall, RawId, Refusal, Relay, StreamId};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{NextAction, Now, WorkClass};
 use tidegate_drain::Permit;
 
@@ -16,6 +17,10 @@ impl Relay {
         let session = entry.work.session.clone();
         let bytes = entry.bytes();
         self.pending.insert(number, entry);
+        if is_planted("refused-at-an-open-gate") && self.asks.owed_by(&session) {
+            let refusal = self.draining();
+            return self.refuse(number, &refusal, out);
+        }
         if self.held.is_empty() && self.try_write(number, now, out) {
             return;
         }
@@ -227,7 +232,8 @@ impl Relay {
 
     /// Puts subscriptions and log level in force at a generation that doesn't know them, once the gate is open.
     fn reassert(&mut self, out: &mut Vec<Effect>) {
-        if !(self.server.to_reassert && self.is_ready() && self.gate.is_open()) {
+        let open = self.gate.is_open() || is_planted("reasserted-behind-a-closed-gate");
+        if !(self.server.to_reassert && self.is_ready() && open) {
             return;
         }
         self.server.to_reassert = false;

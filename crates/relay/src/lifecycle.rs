@@ -10,6 +10,7 @@ use crate::settle::{Settled, settle_marked};
 use crate::{Effect, LostCall, RawId, Relay, ServerFacts, StreamFacts, StreamId, Unavailable};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Generation, Now, OperationId, SessionId, WorkClass};
 use tidegate_drain::WorkInfo;
 
@@ -168,7 +169,9 @@ impl Relay {
     fn tools_are(&mut self, before: Vec<String>, tell: bool, out: &mut Vec<Effect>) {
         let tools = self.server.lists.tools();
         let added: Vec<String> = tools.keys().filter(|tool| !before.contains(tool)).cloned().collect();
-        let removed: Vec<String> = before.into_iter().filter(|tool| !tools.contains_key(tool)).collect();
+        let all = is_planted("every-tool-is-gone");
+        let removed: Vec<String> =
+            before.into_iter().filter(|tool| all || !tools.contains_key(tool)).collect();
         self.server.gone.retain(|tool| !tools.contains_key(tool));
         self.server.gone.extend(removed.iter().cloned());
         self.config.classifier.set_annotations(tools);
@@ -257,6 +260,11 @@ impl Relay {
     pub fn gate_closed(&mut self, operation: Option<OperationId>) -> Vec<Effect> {
         let mut out = Vec::new();
         self.operation = operation;
+        if is_planted("a-drain-cancels-work") {
+            let flying = self.pending.iter().filter_map(|(_, entry)| entry.flight());
+            let cancels = flying.map(|it| cancellation(it.upstream, "the server is restarted"));
+            out.extend(cancels.map(|line| Effect::WriteServer { line }).collect::<Vec<_>>());
+        }
         let sessions: Vec<SessionId> = self.streams.values().map(|it| it.session.clone()).collect();
         for session in sessions.into_iter().filter(|session| self.asks.owed_by(session)).collect::<Vec<_>>() {
             self.refuse_held_of(&session, &mut out);

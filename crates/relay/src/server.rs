@@ -7,6 +7,7 @@ use crate::pending::{Entry, State};
 use crate::refusal::{error_line, result_line};
 use crate::{Effect, List, MessageError, RawId, Relay, StreamId, salvage_id};
 use std::collections::BTreeSet;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Now, SessionId};
 
 /// JSON-RPC's "internal error": what was asked can't be answered.
@@ -78,7 +79,7 @@ impl Relay {
     /// The server has answered: whoever waits is told, and the work is over.
     fn ended(&mut self, entry: Entry, answer: impl Fn(&RawId) -> Vec<u8>, out: &mut Vec<Effect>) {
         let State::Flying(flight) = entry.state else { return };
-        if flight.detached {
+        if flight.detached || (is_planted("answers-are-dropped-during-a-drain") && !self.gate.is_open()) {
             self.counters.late_answers += 1;
         } else {
             out.push(to_client(entry.stream, answer(&entry.client_id)));

@@ -2,6 +2,7 @@
 //! for a dead daemon alike.
 
 use tidegate_core::WorkClass;
+use tidegate_core::planted::is_planted;
 
 /// What is known of such a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Settled {
 pub fn settle(call: &LostFacts) -> Settled {
     let in_time = call.wanted && !call.replayed && !call.deadline_passed;
     match call.class {
+        WorkClass::Mutating if is_planted("retried-though-it-may-have-happened") => Settled::Retry,
+        WorkClass::Mutating if is_planted("written-again-after-a-death") && in_time => Settled::Replay,
         WorkClass::ReadOnly if in_time => Settled::Replay,
         WorkClass::ReadOnly => Settled::Retry,
         WorkClass::Idempotent if in_time && call.replay_allowed && call.undisturbed => Settled::Replay,

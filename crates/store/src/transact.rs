@@ -1,6 +1,7 @@
 //! The shell around a decision: read, decide, commit, and again on conflict. It decides nothing itself.
 
 use crate::{CommitError, Decision, Key, Record, Store, StoreError, View};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{Epoch, Fence, Revision};
 
 /// How often a decision is taken anew when others keep being faster. With fair luck, 32 losses in a row among four
@@ -85,13 +86,14 @@ where
         if decision.txn.is_empty() {
             return Ok(Done { reply: decision.reply, effects: decision.effects, committed: None });
         }
-        match store.commit(decision.txn).await {
-            Ok(committed) => {
-                return Ok(Done {
-                    reply: decision.reply,
-                    effects: decision.effects,
-                    committed: Some(committed.fence),
-                });
+        let Decision { txn, reply, effects } = decision;
+        match store.commit(txn).await {
+            Ok(committed) => return Ok(Done { reply, effects, committed: Some(committed.fence) }),
+            Err(CommitError::Uncertain { .. }) if is_planted("uncertain-is-done") => {
+                return Ok(Done { reply, effects, committed: Some(Fence::default()) });
+            }
+            Err(CommitError::Uncertain { reason }) if is_planted("uncertain-is-rejected") => {
+                return Err(StoreError::Commit(CommitError::Rejected { reason }).into());
             }
             Err(CommitError::Conflict { key }) => last_conflict = Some(key),
             Err(error @ CommitError::Uncertain { .. }) => uncertain = Some(error),

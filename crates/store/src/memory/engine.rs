@@ -7,6 +7,7 @@ use event_listener::Event;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tidegate_core::planted::is_planted;
 use tidegate_core::{BoxFuture, Epoch, Fence, Revision};
 
 /// A store in memory. Clones share it, as processes share a file.
@@ -143,7 +144,8 @@ impl MemoryStore {
     pub fn adopt(&self, unix_seconds: u64) -> Epoch {
         self.change(|inner| {
             inner.settle();
-            let epoch = Epoch(unix_seconds.max(inner.stable.epoch.0 + 1));
+            let next = Epoch(unix_seconds.max(inner.stable.epoch.0 + 1));
+            let epoch = if is_planted("a-restore-keeps-its-epoch") { inner.stable.epoch } else { next };
             inner.stable.epoch = epoch;
             inner.tip.epoch = epoch;
             inner.foreign = false;
@@ -192,7 +194,9 @@ impl MemoryStore {
             }
             (look(&inner.tip), inner.tip.revision, inner.incarnation)
         };
-        self.synced(revision, incarnation).await.map_err(|reason| ReadError::Unavailable { reason })?;
+        if !is_planted("read-before-its-sync") {
+            self.synced(revision, incarnation).await.map_err(|reason| ReadError::Unavailable { reason })?;
+        }
         Ok(answer)
     }
 
@@ -200,6 +204,7 @@ impl MemoryStore {
         txn.within_limits()?;
         let (outcome, incarnation) = self.change(|inner| (inner.append(txn), inner.incarnation));
         match outcome? {
+            Appended::Done { fence } if is_planted("acknowledged-before-its-sync") => Ok(Committed { fence }),
             Appended::Done { fence } => {
                 let synced = self.synced(fence.revision, incarnation).await;
                 synced.map(|()| Committed { fence }).map_err(|reason| CommitError::Uncertain { reason })
