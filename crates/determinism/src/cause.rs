@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::factor::Factor;
 use crate::record::{Cause, Confidence};
 use crate::stream::ORDER;
 
@@ -57,16 +58,7 @@ pub(crate) fn confidence(cause: Cause) -> Confidence {
 
 /// What an executor would have to pin and unpin to confirm a cause.
 pub(crate) fn levers(cause: Cause) -> Vec<String> {
-    let names: &[&str] = match cause {
-        Cause::Clock => &["rtc_base"],
-        Cause::Entropy => &["seed"],
-        Cause::Pid => &["pid_offset"],
-        Cause::Address => &["address_layout"],
-        Cause::Schedule => &["icount_shift"],
-        Cause::Order => &["seed", "icount_shift"],
-        Cause::Unclassified => &[],
-    };
-    names.iter().map(|name| (*name).to_owned()).collect()
+    Factor::of(cause).iter().map(|factor| factor.name().to_owned()).collect()
 }
 
 fn permuted<T: Ord>(left: &[T], right: &[T]) -> bool {

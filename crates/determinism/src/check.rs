@@ -1,18 +1,17 @@
 //! The check itself: controls and subject in every condition, each run compared with the first, all of it decided on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 
 use crate::cause;
 use crate::clock::Progress;
 use crate::compare::Trace;
 use crate::controls;
 use crate::error::RunError;
+use crate::executor::{self, Job, Levers, Native, Part, Program, Task};
 use crate::guard::Guard;
 use crate::load::Load;
 use crate::normalise::{self, normalise};
 use crate::plan::{Condition, Plan, millis};
-use crate::process::{self, Job};
 use crate::record::{
     Cell, Channel, Context, ControlResult, Cost, Divergence, Executor, Observation, Reason, Record, Rule,
     ScriptSummary, SeedProbe, VERSION, Workload,
@@ -43,13 +42,14 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunErr
     plan.validate()?;
     let mut progress = Progress::new(progress);
     let guard = Guard::start(&plan.companion)?;
+    let mut executor = Native { companion: &plan.companion, guard: &guard };
     let cpu_before = report::cpu_of_children();
     let mut seen = Seen { controls: selftest::run(selftest::first_difference), ..Seen::default() };
     for condition in &plan.conditions {
         if seen.failure.is_some() {
             break;
         }
-        seen.condition(plan, *condition, &guard, &mut progress)?;
+        seen.condition(plan, *condition, &mut executor, &mut progress)?;
     }
     drop(guard);
     seen.compare_conditions();
@@ -80,15 +80,15 @@ impl Seen {
         &mut self,
         plan: &Plan,
         condition: Condition,
-        guard: &Guard,
+        executor: &mut dyn executor::Executor,
         progress: &mut Progress<'_>,
     ) -> Result<(), RunError> {
         let load = match condition {
             Condition::Idle => None,
             Condition::Loaded => Some(Load::start(&plan.companion, plan.hogs)?),
         };
-        self.controls.extend(controls::run_all(&plan.companion, condition, plan.seed, guard, progress));
-        let subject = self.subject(plan, condition, guard, progress);
+        self.controls.extend(controls::run_all(executor, condition, plan.seed, progress));
+        let subject = self.subject(plan, condition, executor, progress);
         let loaded = load.map_or(Ok(()), Load::finish);
         self.failure = subject.and(loaded).err();
         Ok(())
@@ -99,12 +99,12 @@ impl Seen {
         &mut self,
         plan: &Plan,
         condition: Condition,
-        guard: &Guard,
+        executor: &mut dyn executor::Executor,
         progress: &mut Progress<'_>,
     ) -> Result<(), Failure> {
         progress.step(format!("{condition}: run 1 of {}", plan.runs));
         let before = self.total();
-        let reference = self.once(plan, plan.seed, guard, progress)?;
+        let reference = self.once(plan, plan.seed, executor, progress)?;
         if self.total() == before {
             let detail = format!("the first run in the condition {condition} wrote nothing");
             return Err(Failure { reason: Reason::NoRecords, detail });
@@ -114,7 +114,7 @@ impl Seen {
         let mut failure = None;
         for run in 1..plan.runs {
             progress.step(format!("{condition}: run {} of {}", run + 1, plan.runs));
-            match self.once(plan, plan.seed, guard, progress) {
+            match self.once(plan, plan.seed, executor, progress) {
                 Ok(trace) => {
                     ended += 1;
                     outcomes.insert(trace.fingerprint());
@@ -132,7 +132,7 @@ impl Seen {
         if all_equal && self.references.is_empty() {
             let seed = plan.seed.wrapping_add(1);
             progress.step(format!("{condition}: one run from seed {seed}"));
-            let probe = self.once(plan, seed, guard, progress)?;
+            let probe = self.once(plan, seed, executor, progress)?;
             let differs = probe.fingerprint() != reference.fingerprint();
             self.seed_probe = Some(SeedProbe { seed, differs });
         }
@@ -145,19 +145,21 @@ impl Seen {
         &mut self,
         plan: &Plan,
         seed: u64,
-        guard: &Guard,
+        executor: &mut dyn executor::Executor,
         progress: &mut Progress<'_>,
     ) -> Result<Trace, Failure> {
         let (program, arguments) =
             plan.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        let task = Task { program: Program::Subject(program), arguments, script: plan.script.as_ref() };
         let job = Job {
-            program: OsStr::new(program),
-            arguments,
+            tasks: &[task],
             seed,
-            script: plan.script.as_ref(),
             deadline: plan.deadline,
+            part: Part::Boot,
+            levers: &Levers::default(),
         };
-        let recording = process::run(&job, guard, progress)?;
+        let run = executor.run(&job, progress)?;
+        let recording = run.recordings.into_iter().next().unwrap_or_default();
         for (channel, records) in recording.written() {
             *self.records.entry(channel).or_default() += records;
         }

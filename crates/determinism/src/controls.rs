@@ -1,14 +1,12 @@
 //! The controls: which programs of our own run beside the subject, what each has to do, and whether it did.
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::clock::Progress;
 use crate::compare::Trace;
-use crate::guard::Guard;
+use crate::executor::{self, Executor, Job, Levers, Part, Task};
 use crate::normalise::normalise;
 use crate::plan::Condition;
-use crate::process::{self, Job};
 use crate::programs::Program;
 use crate::record::{ControlResult, Reason};
 use crate::verdict::Failure;
@@ -50,38 +48,33 @@ const DIFFERS_BETWEEN_SEEDS: &str = "differs between seeds only";
 
 /// Runs every control in the present condition.
 pub(crate) fn run_all(
-    companion: &Path,
+    executor: &mut dyn Executor,
     condition: Condition,
     seed: u64,
-    guard: &Guard,
     progress: &mut Progress<'_>,
 ) -> Vec<ControlResult> {
     let run_one = |(program, kind): (Program, Kind)| {
         progress.step(format!("{condition}: control {}", program.name()));
-        let observed = observe(companion, program, kind, seed, guard, progress);
+        let observed = observe(executor, program, kind, seed, progress);
         judge(program, kind, condition, observed)
     };
     CONTROLS.into_iter().map(run_one).collect()
 }
 
 fn observe(
-    companion: &Path,
+    executor: &mut dyn Executor,
     program: Program,
     kind: Kind,
     seed: u64,
-    guard: &Guard,
     progress: &mut Progress<'_>,
 ) -> Result<&'static str, Failure> {
     let arguments = ["control".to_owned(), program.name()];
     let mut once = |seed| {
-        let job = Job {
-            program: companion.as_os_str(),
-            arguments: &arguments,
-            seed,
-            script: None,
-            deadline: DEADLINE,
-        };
-        let recording = process::run(&job, guard, progress)?;
+        let task = Task { program: executor::Program::Companion, arguments: &arguments, script: None };
+        let job =
+            Job { tasks: &[task], seed, deadline: DEADLINE, part: Part::Boot, levers: &Levers::default() };
+        let run = executor.run(&job, progress)?;
+        let recording = run.recordings.into_iter().next().unwrap_or_default();
         if recording.exit != WELL || recording.stdout.is_empty() {
             // Two crashes are equal too.
             let detail = format!("ended with {} after {} bytes", recording.exit, recording.stdout.len());

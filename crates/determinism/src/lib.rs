@@ -32,13 +32,14 @@ pub mod companion;
 mod compare;
 mod controls;
 mod error;
+mod executor;
+mod factor;
 mod guard;
 mod helper;
 mod load;
 mod markdown;
 mod normalise;
 mod plan;
-mod process;
 mod programs;
 mod record;
 mod report;
@@ -51,6 +52,7 @@ mod verdict;
 pub use args::CheckArgs;
 pub use check::run;
 pub use error::RunError;
+pub use factor::Factor;
 pub use plan::{Condition, Plan};
 pub use record::{
     Cause, Cell, Channel, Confidence, Context, ControlResult, Cost, Decision, Divergence, Executor, Host,

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::clock::now;
-use crate::process::SEED_VARIABLE;
+use crate::executor::SEED_VARIABLE;
 use crate::subject::{hex, sha256_hex};
 
 /// Two processes draw the same bytes once in 2^256.

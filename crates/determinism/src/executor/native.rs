@@ -1,10 +1,11 @@
-//! One run of a command in a fresh process: input fed, output read, deadline kept, nothing left behind.
+//! The executor `native`: each task in a fresh process of this machine, input fed, output read, deadline kept, nothing left behind.
 //!
 //! The thin shell below every decision: it must never judge what it reads.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -12,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::{Executor, Job, Part, Program, Run, SEED_VARIABLE, Spent, Task};
 use crate::clock::{Progress, now};
 use crate::guard::{Guard, MARK_VARIABLE};
 use crate::record::Reason;
+use crate::report::cpu_of_children;
 use crate::script::{Conversation, Script};
 use crate::stream::Recording;
 use crate::verdict::Failure;
 
-/// Where the subject finds the seed.
-pub(crate) const SEED_VARIABLE: &str = "TIDEGATE_SEED";
 /// All output of a run is kept until it is compared; beyond this a check would need streaming.
 const MAX_RUN_BYTES: usize = 64 << 20;
 /// One read of a pipe, as large as a pipe is.
@@ -28,14 +29,40 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks read ahead of the run's loop.
 const CHUNKS: usize = 16;
 
-/// A command and everything that one run of it needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Job<'a> {
-    pub(crate) program: &'a OsStr,
-    pub(crate) arguments: &'a [String],
-    pub(crate) seed: u64,
-    pub(crate) script: Option<&'a Script>,
-    pub(crate) deadline: Duration,
+/// Runs each task as a process of this machine. The control among the executors: it pins nothing.
+#[derive(Debug)]
+pub(crate) struct Native<'a> {
+    pub(crate) companion: &'a Path,
+    pub(crate) guard: &'a Guard,
+}
+
+impl Executor for Native<'_> {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn pins(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn parts(&self) -> &'static [Part] {
+        &[Part::Boot]
+    }
+
+    fn run(&mut self, job: &Job<'_>, progress: &mut Progress<'_>) -> Result<Run, Failure> {
+        let (started, cpu_before) = (now(), cpu_of_children());
+        let recordings = job
+            .tasks
+            .iter()
+            .map(|task| self.task(task, job, progress))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let spent = Spent {
+            wall: now().duration_since(started),
+            cpu: cpu_of_children().saturating_sub(cpu_before),
+            resident_kib: None,
+        };
+        Ok(Run { recordings, machine: None, spent })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -50,38 +77,51 @@ enum Event {
     Exited,
 }
 
-/// Runs the job once.
-pub(crate) fn run(job: &Job<'_>, guard: &Guard, progress: &mut Progress<'_>) -> Result<Recording, Failure> {
-    let started = now();
-    let mut child = Command::new(job.program)
-        .args(job.arguments)
-        .env(SEED_VARIABLE, job.seed.to_string())
-        .env(MARK_VARIABLE, guard.mark())
-        .stdin(if job.script.is_some() { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| {
-            failure(Reason::StartFailed, format!("failed to start {}: {error}", job.program.display()))
-        })?;
-    let pid = child.id();
-    let observed = observe(&mut child, job, started, progress);
-    guard.kill(pid);
-    let status = child.wait();
+impl Native<'_> {
+    fn task(
+        &self,
+        task: &Task<'_>,
+        job: &Job<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Recording, Failure> {
+        let program = match task.program {
+            Program::Subject(program) => OsStr::new(program),
+            Program::Companion => self.companion.as_os_str(),
+        };
+        let started = now();
+        let mut child = Command::new(program)
+            .args(task.arguments)
+            .env(SEED_VARIABLE, job.seed.to_string())
+            .env(MARK_VARIABLE, self.guard.mark())
+            .envs(&job.levers.environment)
+            .stdin(if task.script.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                failure(Reason::StartFailed, format!("failed to start {}: {error}", program.display()))
+            })?;
+        let pid = child.id();
+        let observed = observe(&mut child, task.script, job.deadline, started, progress);
+        self.guard.kill(pid);
+        let status = child.wait();
 
-    let mut recording = observed?;
-    let status = status
-        .map_err(|error| failure(Reason::StartFailed, format!("failed to wait for the process: {error}")))?;
-    recording.pid = pid;
-    recording.exit = describe(status);
-    Ok(recording)
+        let mut recording = observed?;
+        let status = status.map_err(|error| {
+            failure(Reason::StartFailed, format!("failed to wait for the process: {error}"))
+        })?;
+        recording.pid = pid;
+        recording.exit = describe(status);
+        Ok(recording)
+    }
 }
 
 /// Reads until the process has ended and its output too; leaves the process to be reaped.
 fn observe(
     child: &mut Child,
-    job: &Job<'_>,
+    script: Option<&Script>,
+    deadline: Duration,
     started: Instant,
     progress: &mut Progress<'_>,
 ) -> Result<Recording, Failure> {
@@ -97,7 +137,7 @@ fn observe(
     }
     announce_exit(child.id(), sender);
     let mut input = child.stdin.take().map(write_all);
-    let mut conversation = job.script.map(Conversation::new);
+    let mut conversation = script.map(Conversation::new);
     let mut recording = Recording::default();
     let mut heard = 0;
     let mut exited = false;
@@ -116,12 +156,12 @@ fn observe(
         if exited && open == 0 {
             break;
         }
-        match next(&events, started, job.deadline, progress) {
+        match next(&events, started, deadline, progress) {
             Some(Event::Read(Pipe::Output, bytes)) => recording.stdout.extend(bytes),
             Some(Event::Read(Pipe::Error, bytes)) => recording.stderr.extend(bytes),
             Some(Event::End) => open -= 1,
             Some(Event::Exited) => exited = true,
-            None => return Err(timeout(job.deadline, exited, conversation.as_ref())),
+            None => return Err(timeout(deadline, exited, conversation.as_ref())),
         }
         if recording.stdout.len() + recording.stderr.len() > MAX_RUN_BYTES {
             return Err(failure(
