@@ -13,7 +13,7 @@ use crate::load::Load;
 use crate::normalise::{self, normalise};
 use crate::plan::{Condition, Plan, millis};
 use crate::record::{
-    Cell, Channel, Context, ControlResult, Cost, Divergence, Executor, Observation, Reason, Record, Rule,
+    self, Cell, Channel, Context, ControlResult, Cost, Divergence, Observation, Reason, Record, Rule,
     ScriptSummary, SeedProbe, VERSION, Workload,
 };
 use crate::report;
@@ -235,7 +235,7 @@ impl Seen {
             version: VERSION,
             prerequisites: report::prerequisites(&subject),
             subject,
-            executor: Executor {
+            executor: record::Executor {
                 name: "native".to_owned(),
                 pins: Vec::new(),
                 relaxations,
