@@ -1,0 +1,25 @@
+//! The first process of the machine in which a subject is run, and what it agrees on with its host.
+//!
+//! The binary is process 1 of a small machine without network, disk or host input: it finds a [`Request`] in a piece of
+//! memory that it shares with the host, runs the tasks in it one after the other, plays the client's side of each
+//! conversation itself, and leaves its [`Frame`]s in the same memory before it turns the machine off.
+//!
+//! The library is what both sides share. It must never do any I/O.
+//!
+//! # Examples
+//!
+//! ```
+//! use tidegate_guest::{Frame, Kind};
+//!
+//! let frames = [Frame { kind: Kind::Output, task: 0, at_ns: 7, bytes: b"hello\n".to_vec() }];
+//! assert_eq!(Frame::read_all(&Frame::write_all(&frames)), Some(frames.to_vec()));
+//! ```
+
+mod conversation;
+mod wire;
+
+pub use conversation::{Conversation, Step};
+pub use wire::{
+    BLOCK, EXCHANGE_BYTES, Frame, Kind, Place, REQUEST_BYTES, Request, Task, read_request, reply_header,
+    reply_length, request_block, request_extent, request_length,
+};

@@ -1,0 +1,248 @@
+//! The memory that host and guest share: a request at its beginning, the reply behind it.
+//!
+//! Pure. The header of a reply is written last, so a reply is there as a whole or not at all.
+
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::Step;
+
+/// Devices are read and written in blocks of this size.
+pub const BLOCK: usize = 4 << 10;
+/// Room for a request: a conversation of ten thousand steps fits many times over.
+pub const REQUEST_BYTES: usize = 16 << 20;
+/// All of the shared memory. The rest of it is the reply: the output of the tasks, at most 64 MiB, and the schedule.
+pub const EXCHANGE_BYTES: usize = 128 << 20;
+
+const REQUEST_MAGIC: [u8; 8] = *b"TGREQ\x00\x001";
+const REPLY_MAGIC: [u8; 8] = *b"TGREP\x00\x001";
+
+/// Everything that the guest is asked to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// One after the other.
+    pub tasks: Vec<Task>,
+    /// The longest that one task may take, in the machine's own time.
+    pub deadline_ms: u64,
+    /// Takes new random numbers from the processor first: for a machine restored from a snapshot.
+    pub reseed: bool,
+    /// Records which thread ran when.
+    pub schedule: bool,
+    /// Sets the wall clock first, in seconds since 1970.
+    pub wall_clock: Option<u64>,
+    /// Turns the randomisation of addresses on or off first.
+    pub aslr: Option<bool>,
+    /// Processes started and ended before the first task.
+    pub pid_offset: u32,
+}
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Where it runs.
+    pub place: Place,
+    /// The command and its arguments; in [`Place::Guest`] the arguments alone.
+    pub argv: Vec<String>,
+    /// All of its environment.
+    pub environment: Vec<(String, String)>,
+    /// Its working directory.
+    pub directory: String,
+    /// Whose process it is.
+    pub user: u32,
+    /// And in which group.
+    pub group: u32,
+    /// The client's side of its conversation; without one its input is empty.
+    pub conversation: Option<Vec<Step>>,
+}
+
+/// Where a task runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// In the subject's root.
+    Subject,
+    /// Outside of it: the guest's own binary, which holds the controls.
+    Guest,
+}
+
+/// What a frame tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A task wrote this to its standard output.
+    Output = 1,
+    /// A task wrote this to its standard error.
+    Error = 2,
+    /// A task began; its process number, in digits.
+    Started = 3,
+    /// A task ended, and so: `exit 0`, `signal 9`.
+    Ended = 4,
+    /// A task has no result: a reason code, a space, and words.
+    Failed = 5,
+    /// A line of the kernel's record of who ran when.
+    Schedule = 6,
+    /// A file that the tasks left changed.
+    Changed = 7,
+}
+
+impl Kind {
+    const ALL: [Self; 7] =
+        [Self::Output, Self::Error, Self::Started, Self::Ended, Self::Failed, Self::Schedule, Self::Changed];
+}
+
+/// One thing that the guest saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// What it tells.
+    pub kind: Kind,
+    /// Of which task; of none in particular where the kind has none.
+    pub task: u32,
+    /// The machine's time since it started.
+    pub at_ns: u64,
+    /// The rest of it.
+    pub bytes: Vec<u8>,
+}
+
+impl Frame {
+    /// Appends the frame's bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        out.push(self.kind as u8);
+        out.extend(self.task.to_le_bytes());
+        out.extend(self.at_ns.to_le_bytes());
+        out.extend(length.to_le_bytes());
+        out.extend(&self.bytes[..length as usize]);
+    }
+
+    /// The bytes of several frames.
+    pub fn write_all(frames: &[Self]) -> Vec<u8> {
+        let mut out = Vec::new();
+        frames.iter().for_each(|frame| frame.write(&mut out));
+        out
+    }
+
+    /// The frames that `bytes` are; `None` when they aren't whole frames.
+    pub fn read_all(mut bytes: &[u8]) -> Option<Vec<Self>> {
+        let mut frames = Vec::new();
+        while !bytes.is_empty() {
+            let (kind, rest) = bytes.split_first()?;
+            let kind = *Kind::ALL.iter().find(|known| **known as u8 == *kind)?;
+            let (task, rest) = rest.split_first_chunk()?;
+            let (at_ns, rest) = rest.split_first_chunk()?;
+            let (length, rest) = rest.split_first_chunk()?;
+            let (content, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            frames.push(Self {
+                kind,
+                task: u32::from_le_bytes(*task),
+                at_ns: u64::from_le_bytes(*at_ns),
+                bytes: content.to_vec(),
+            });
+            bytes = rest;
+        }
+        Some(frames)
+    }
+}
+
+/// A request as it stands at the beginning of the shared memory; `None` when there is no room for it.
+pub fn request_block(request: &Request) -> Option<Vec<u8>> {
+    let json = serde_json::to_vec(request).ok()?;
+    let mut block = header(REQUEST_MAGIC, json.len());
+    block.extend(json);
+    (block.len() <= REQUEST_BYTES).then_some(block)
+}
+
+/// How long the request is that this header announces; `None` when there is none yet.
+pub fn request_length(header: &[u8]) -> Option<usize> {
+    length(REQUEST_MAGIC, header).filter(|length| *length + HEADER_BYTES <= REQUEST_BYTES)
+}
+
+/// The request that a block holds.
+pub fn read_request(block: &[u8]) -> Option<Request> {
+    let length = request_length(block)?;
+    serde_json::from_slice(block.get(HEADER_BYTES..HEADER_BYTES + length)?).ok()
+}
+
+/// How many bytes of the shared memory hold the request of this length.
+pub fn request_extent(length: usize) -> usize {
+    HEADER_BYTES + length
+}
+
+/// The header of a reply.
+pub fn reply_header(length: usize) -> Vec<u8> {
+    header(REPLY_MAGIC, length)
+}
+
+/// How long the reply is that this header announces; `None` when there is none.
+pub fn reply_length(header: &[u8]) -> Option<usize> {
+    length(REPLY_MAGIC, header).filter(|length| REQUEST_BYTES + BLOCK + *length <= EXCHANGE_BYTES)
+}
+
+/// Magic and length.
+const HEADER_BYTES: usize = 16;
+
+fn header(magic: [u8; 8], length: usize) -> Vec<u8> {
+    let mut header = magic.to_vec();
+    header.extend((length as u64).to_le_bytes());
+    header
+}
+
+fn length(magic: [u8; 8], header: &[u8]) -> Option<usize> {
+    let (found, rest) = header.split_first_chunk::<8>()?;
+    let (length, _) = rest.split_first_chunk::<8>()?;
+    (*found == magic).then(|| usize::try_from(u64::from_le_bytes(*length)).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames() -> Vec<Frame> {
+        Kind::ALL
+            .iter()
+            .zip(0..)
+            .map(|(kind, task)| Frame { kind: *kind, task, at_ns: u64::MAX, bytes: vec![7; task as usize] })
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_read_as_they_were_written_and_a_part_of_one_is_none() {
+        let bytes = Frame::write_all(&frames());
+        assert_eq!(Frame::read_all(&bytes), Some(frames()));
+        assert_eq!(Frame::read_all(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Frame::read_all(&[99; 40]), None);
+        assert_eq!(Frame::read_all(&[]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_header_announces_only_what_has_room() {
+        assert_eq!(reply_length(&reply_header(17)), Some(17));
+        assert_eq!(reply_length(&[0; 64]), None);
+        assert_eq!(reply_length(&reply_header(EXCHANGE_BYTES)), None);
+        assert_eq!(request_length(&reply_header(17)), None);
+        let request = Request {
+            tasks: Vec::new(),
+            deadline_ms: 5,
+            reseed: true,
+            schedule: false,
+            wall_clock: None,
+            aslr: None,
+            pid_offset: 0,
+        };
+        let block = request_block(&request).unwrap();
+        assert_eq!(read_request(&block), Some(request.clone()));
+        assert_eq!(read_request(&block[..block.len() - 1]), None);
+        assert_eq!(request_extent(request_length(&block).unwrap()), block.len());
+        let long = Request {
+            tasks: vec![Task {
+                place: Place::Guest,
+                argv: vec!["x".repeat(REQUEST_BYTES)],
+                environment: Vec::new(),
+                directory: "/".to_owned(),
+                user: 0,
+                group: 0,
+                conversation: None,
+            }],
+            ..request
+        };
+        assert_eq!(request_block(&long), None);
+    }
+}
