@@ -36,6 +36,7 @@ mod executor;
 mod factor;
 mod guard;
 mod helper;
+pub mod image;
 mod load;
 mod markdown;
 mod normalise;
