@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use tidegate_guest::{
-    BLOCK, EXCHANGE_BYTES, REQUEST_BYTES, Request, read_request, reply_header, request_extent, request_length,
+    BLOCK, EXCHANGE_BYTES, REQUEST_BYTES, Request, Status, read_request, request_extent, request_length,
+    status_header,
 };
 
 use crate::machine::pause;
 
 /// The first memory device is the exchange, a second one the subject's root.
 const DEVICE: &str = "/dev/pmem0";
-/// Between two looks for a request. The machine's clock runs ahead while nothing happens, so waiting costs little.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Between two looks for a request. While nothing happens the machine's clock runs ahead of the host's, the more the
+/// longer each pause is.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Exchange(File);
@@ -28,18 +30,24 @@ impl Exchange {
         OpenOptions::new().read(true).write(true).custom_flags(direct).open(DEVICE).map(Self)
     }
 
-    /// Waits until there is a request.
-    pub(crate) fn request(&self) -> io::Result<Request> {
-        let mut first = Aligned::new(BLOCK);
+    /// Says what the guest is at, and waits until there is another request than the last one.
+    pub(crate) fn request(&self, status: Status, last: Option<u32>) -> io::Result<Request> {
+        self.write(REQUEST_BYTES, &status_header(status))?;
         loop {
-            self.0.read_exact_at(first.bytes_mut(), 0)?;
-            if let Some(length) = request_length(first.bytes()) {
-                let mut all = Aligned::new(request_extent(length));
-                self.0.read_exact_at(all.bytes_mut(), 0)?;
-                return read_request(all.bytes()).ok_or_else(|| Error::other("the request is no request"));
+            if let Some(request) = self.look()?.filter(|request| Some(request.number) != last) {
+                return Ok(request);
             }
             pause(LOOK_EVERY)?;
         }
+    }
+
+    fn look(&self) -> io::Result<Option<Request>> {
+        let mut first = Aligned::new(BLOCK);
+        self.0.read_exact_at(first.bytes_mut(), 0)?;
+        let Some(length) = request_length(first.bytes()) else { return Ok(None) };
+        let mut all = Aligned::new(request_extent(length));
+        self.0.read_exact_at(all.bytes_mut(), 0)?;
+        read_request(all.bytes()).map(Some).ok_or_else(|| Error::other("the request is no request"))
     }
 
     /// Leaves the reply: what it says first, and then that it's there.
@@ -48,7 +56,7 @@ impl Exchange {
             return Err(Error::other("the reply has no room"));
         }
         self.write(REQUEST_BYTES + BLOCK, frames)?;
-        self.write(REQUEST_BYTES, &reply_header(frames.len()))
+        self.write(REQUEST_BYTES, &status_header(Status::Replied(frames.len())))
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {

@@ -20,6 +20,6 @@ mod wire;
 
 pub use conversation::{Conversation, Step};
 pub use wire::{
-    BLOCK, EXCHANGE_BYTES, Frame, Kind, Place, REQUEST_BYTES, Request, Task, read_request, reply_header,
-    reply_length, request_block, request_extent, request_length,
+    BLOCK, EXCHANGE_BYTES, Frame, Kind, PAUSE, PAUSE_VARIABLE, Place, REQUEST_BYTES, Request, Status, Task,
+    read_request, read_status, request_block, request_extent, request_length, status_header,
 };

@@ -70,8 +70,7 @@ pub(crate) fn mount_root() -> io::Result<()> {
     }
     let read_only = MountFlags::RDONLY;
     fs::create_dir_all("/lower")?;
-    mount(ROOT_DEVICE, "/lower", "erofs", read_only, c"dax=always")
-        .or_else(|_| mount(ROOT_DEVICE, "/lower", "erofs", read_only, None))?;
+    mount(ROOT_DEVICE, "/lower", "erofs", read_only, None)?;
     mount_new("changes", "/changes", "tmpfs", None)?;
     fs::create_dir_all(CHANGES)?;
     fs::create_dir_all("/changes/work")?;

@@ -5,6 +5,7 @@
 mod enter;
 mod exchange;
 mod machine;
+mod pause;
 mod schedule;
 mod session;
 mod task;
@@ -15,6 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rustix::process::getpid;
+use tidegate_guest::PAUSE;
 
 /// As any init of a machine.
 const FIRST: i32 = 1;
@@ -38,6 +40,13 @@ fn main() -> ExitCode {
             ExitCode::from(enter::NOT_STARTED)
         }
         [enter::NOTHING] => ExitCode::SUCCESS,
+        [] if std::env::args().next().as_deref() == Some(PAUSE) => match pause::ask() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&error);
+                ExitCode::from(COULD_NOT_RUN)
+            }
+        },
         _ => {
             complain(
                 &"this is process 1 of a machine of its own; nothing is to be done with it anywhere else",

@@ -19,6 +19,11 @@ pub(crate) fn start() -> io::Result<()> {
     set("tracing_on", "1")
 }
 
+/// Forgets what was recorded so far.
+pub(crate) fn forget() -> io::Result<()> {
+    set("trace", "")
+}
+
 /// Ends the record and returns its lines.
 pub(crate) fn finish() -> io::Result<Vec<Vec<u8>>> {
     set("tracing_on", "0")?;

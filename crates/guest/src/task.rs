@@ -12,10 +12,11 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process, pidfd_open, wait,
 };
-use tidegate_guest::{Conversation, Frame, Kind, Place, Task};
+use tidegate_guest::{Conversation, Frame, Kind, PAUSE, PAUSE_VARIABLE, Place, Task};
 
 use crate::enter;
 use crate::machine::now;
+use crate::pause::Pause;
 use crate::session::OWN_BINARY;
 
 /// All that the tasks of a request write is kept in memory; the host would not take more.
@@ -24,15 +25,23 @@ const MAX_BYTES: usize = 64 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Runs the task and says how it went. An error is one of the machine and not of the task.
-pub(crate) fn run(task: &Task, number: u32, deadline_ms: u64, frames: &mut Vec<Frame>) -> io::Result<()> {
-    let mut observer = Observer { number, frames };
-    let outcome = command(task).spawn();
-    match outcome {
+pub(crate) fn run(
+    task: &Task,
+    number: u32,
+    deadline_ms: u64,
+    pause: Option<&mut Pause<'_>>,
+    frames: &mut Vec<Frame>,
+) -> io::Result<()> {
+    let mut observer = Observer { number, frames, limit: Duration::from_millis(deadline_ms), pause };
+    let mut command = command(task);
+    if observer.pause.is_some() {
+        command.env(PAUSE_VARIABLE, PAUSE);
+    }
+    match command.spawn() {
         Ok(child) => {
             let pid = child.id();
-            observer.tell(Kind::Started, pid.to_string().into_bytes());
-            let deadline = now() + Duration::from_millis(deadline_ms);
-            let failed = observer.observe(child, task, deadline)?;
+            observer.started(pid);
+            let failed = observer.observe(child, task)?;
             if let Some(failure) = failed {
                 observer.tell(Kind::Failed, failure.into_bytes());
             }
@@ -64,21 +73,27 @@ fn command(task: &Task) -> Command {
     command
 }
 
-struct Observer<'a> {
+struct Observer<'a, 'b> {
     number: u32,
     frames: &'a mut Vec<Frame>,
+    limit: Duration,
+    pause: Option<&'a mut Pause<'b>>,
 }
 
-impl Observer<'_> {
+impl Observer<'_, '_> {
+    fn started(&mut self, pid: u32) {
+        self.tell(Kind::Started, pid.to_string().into_bytes());
+    }
+
     fn tell(&mut self, kind: Kind, bytes: Vec<u8>) {
         let at_ns = u64::try_from(now().as_nanos()).unwrap_or(u64::MAX);
         self.frames.push(Frame { kind, task: self.number, at_ns, bytes });
     }
 
     /// Speaks and listens until the task has ended and its output too; why there is no result, otherwise.
-    fn observe(&mut self, mut child: Child, task: &Task, deadline: Duration) -> io::Result<Option<String>> {
-        let pid = process(child.id())?;
-        let mut ends = Some(pidfd_open(pid, PidfdFlags::empty())?);
+    fn observe(&mut self, mut child: Child, task: &Task) -> io::Result<Option<String>> {
+        let mut deadline = now() + self.limit;
+        let mut ends = Some(pidfd_open(process(child.id())?, PidfdFlags::empty())?);
         let mut output = child.stdout.take().map(OwnedFd::from);
         let mut errors = child.stderr.take().map(OwnedFd::from);
         let mut input = child.stdin.take().map(Input::new).transpose()?;
@@ -101,6 +116,7 @@ impl Observer<'_> {
                     (errors.as_ref().map(AsFd::as_fd), PollFlags::IN),
                     (ends.as_ref().map(AsFd::as_fd), PollFlags::IN),
                     (blocked.map(|input| input.pipe.as_fd()), PollFlags::OUT),
+                    (self.pause.as_ref().map(|pause| pause.asked()), PollFlags::IN),
                 ],
                 left,
             )?;
@@ -120,6 +136,15 @@ impl Observer<'_> {
             }
             if ready[2] {
                 ends = None;
+            }
+            if let Some(pause) = self.pause.as_mut().filter(|_| ready[4]) {
+                let next = pause.until_next()?;
+                // What was before is in the snapshot, and the same for everyone who begins with it.
+                self.frames.clear();
+                self.limit = Duration::from_millis(next.deadline_ms);
+                (deadline, written) = (now() + self.limit, 0);
+                self.started(child.id());
+                self.pause.as_mut().map_or(Ok(()), |pause| pause.resume())?;
             }
             if written > MAX_BYTES {
                 return Ok(Some(format!("OUTPUT_TOO_LARGE a run wrote more than {MAX_BYTES} bytes")));

@@ -13,12 +13,34 @@ pub const REQUEST_BYTES: usize = 16 << 20;
 /// All of the shared memory. The rest of it is the reply: the output of the tasks, at most 64 MiB, and the schedule.
 pub const EXCHANGE_BYTES: usize = 128 << 20;
 
+/// Names the program that a task may run at the place where a snapshot is worth most.
+pub const PAUSE_VARIABLE: &str = "TIDEGATE_PAUSE";
+/// That program, as a task sees it.
+pub const PAUSE: &str = "/dev/tidegate-pause";
+
+/// What the guest says of itself at the beginning of its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It waits for a request that it has not had.
+    Waiting,
+    /// A task has paused it, and it waits for the next request.
+    Paused,
+    /// There is a reply of this length.
+    Replied(usize),
+}
+
 const REQUEST_MAGIC: [u8; 8] = *b"TGREQ\x00\x001";
 const REPLY_MAGIC: [u8; 8] = *b"TGREP\x00\x001";
+const WAITING_MAGIC: [u8; 8] = *b"TGWAIT\x001";
+const PAUSED_MAGIC: [u8; 8] = *b"TGPAUS\x001";
 
 /// Everything that the guest is asked to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
+    /// Tells a request from the one before it: what a task that has paused goes on with is the next one.
+    pub number: u32,
+    /// Tells each task of [`PAUSE`] in its environment: running that program pauses the machine until the next request.
+    pub pauses: bool,
     /// One after the other.
     pub tasks: Vec<Task>,
     /// The longest that one task may take, in the machine's own time.
@@ -152,7 +174,7 @@ pub fn request_block(request: &Request) -> Option<Vec<u8>> {
 
 /// How long the request is that this header announces; `None` when there is none yet.
 pub fn request_length(header: &[u8]) -> Option<usize> {
-    length(REQUEST_MAGIC, header).filter(|length| *length + HEADER_BYTES <= REQUEST_BYTES)
+    length(REQUEST_MAGIC, header).filter(|length| *length <= REQUEST_BYTES - HEADER_BYTES)
 }
 
 /// The request that a block holds.
@@ -166,14 +188,22 @@ pub fn request_extent(length: usize) -> usize {
     HEADER_BYTES + length
 }
 
-/// The header of a reply.
-pub fn reply_header(length: usize) -> Vec<u8> {
-    header(REPLY_MAGIC, length)
+/// The header that says so.
+pub fn status_header(status: Status) -> Vec<u8> {
+    match status {
+        Status::Waiting => header(WAITING_MAGIC, 0),
+        Status::Paused => header(PAUSED_MAGIC, 0),
+        Status::Replied(length) => header(REPLY_MAGIC, length),
+    }
 }
 
-/// How long the reply is that this header announces; `None` when there is none.
-pub fn reply_length(header: &[u8]) -> Option<usize> {
-    length(REPLY_MAGIC, header).filter(|length| REQUEST_BYTES + BLOCK + *length <= EXCHANGE_BYTES)
+/// What a header says; `None` when it's none, or announces more than there is room for.
+pub fn read_status(header: &[u8]) -> Option<Status> {
+    let fits =
+        |length: &usize| length.checked_add(REQUEST_BYTES + BLOCK).is_some_and(|end| end <= EXCHANGE_BYTES);
+    let replied = || length(REPLY_MAGIC, header).filter(fits).map(Status::Replied);
+    let says = |magic, status| length(magic, header).map(|_| status);
+    replied().or_else(|| says(WAITING_MAGIC, Status::Waiting)).or_else(|| says(PAUSED_MAGIC, Status::Paused))
 }
 
 /// Magic and length.
@@ -214,19 +244,15 @@ mod tests {
 
     #[test]
     fn a_header_announces_only_what_has_room() {
-        assert_eq!(reply_length(&reply_header(17)), Some(17));
-        assert_eq!(reply_length(&[0; 64]), None);
-        assert_eq!(reply_length(&reply_header(EXCHANGE_BYTES)), None);
-        assert_eq!(request_length(&reply_header(17)), None);
-        let request = Request {
-            tasks: Vec::new(),
-            deadline_ms: 5,
-            reseed: true,
-            schedule: false,
-            wall_clock: None,
-            aslr: None,
-            pid_offset: 0,
-        };
+        for status in [Status::Waiting, Status::Paused, Status::Replied(17)] {
+            assert_eq!(read_status(&status_header(status)), Some(status));
+            assert_eq!(request_length(&status_header(status)), None);
+        }
+        for length in [EXCHANGE_BYTES, usize::MAX] {
+            assert_eq!(read_status(&status_header(Status::Replied(length))), None);
+        }
+        assert_eq!(read_status(&[0; 64]), None);
+        let request = Request { deadline_ms: 5, reseed: true, ..Request::default() };
         let block = request_block(&request).unwrap();
         assert_eq!(read_request(&block), Some(request.clone()));
         assert_eq!(read_request(&block[..block.len() - 1]), None);
