@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::RunError;
-use crate::plan::{Condition, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, Plan, default_hogs};
+use crate::executor::Part;
+use crate::go_no_go;
+use crate::plan::{
+    Condition, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, ExecutorKind, NO_IMAGE, Plan, default_hogs,
+};
 use crate::script::Script;
 
 /// Where a record goes unless told otherwise.
 const DEFAULT_OUT: &str = "target/tidegate/determinism";
-/// The one executor of this version.
-const NATIVE: &str = "native";
 
 /// The arguments of a check.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,9 +41,18 @@ pub struct CheckArgs {
     /// Print the record as JSON instead of the answer
     #[arg(long)]
     pub json: bool,
-    /// How to run the subject; `native` is the one there is
-    #[arg(long, default_value = NATIVE)]
-    pub executor: String,
+    /// How to run the subject; beside any other than `native` it runs natively too
+    #[arg(long, default_value = "native")]
+    pub executor: ExecutorKind,
+    /// Parts of its life to run, where an executor has several [default: all that it has]
+    #[arg(long = "part", value_delimiter = ',')]
+    pub parts: Vec<Part>,
+    /// Change one factor after the other, to confirm causes
+    #[arg(long)]
+    pub ablate: bool,
+    /// Decisions that were made about access and cost, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub decisions: Option<PathBuf>,
     /// An OCI image as the subject (not available yet)
     #[arg(long)]
     pub image: Option<String>,
@@ -70,6 +81,12 @@ impl CheckArgs {
         let plan = Plan {
             argv: self.command.clone(),
             script: self.script.as_deref().map(Script::read).transpose()?,
+            executor: self.executor,
+            parts: self.parts.clone(),
+            ablate: self.ablate,
+            image: NO_IMAGE.to_owned(),
+            hand_over: (self.executor == ExecutorKind::Antithesis).then(|| self.out.join("antithesis")),
+            on_record: self.decisions.as_deref().map(go_no_go::read).transpose()?.unwrap_or_default(),
             runs: self.runs,
             conditions,
             seed: self.seed,
@@ -83,11 +100,10 @@ impl CheckArgs {
     }
 
     fn refuse_what_comes_later(&self) -> Result<(), RunError> {
-        let what = match (self.executor.as_str(), &self.image, &self.rootfs) {
-            (NATIVE, None, None) => return Ok(()),
-            (NATIVE, Some(image), _) => format!("--image {image}"),
-            (NATIVE, None, Some(rootfs)) => format!("--rootfs {}", rootfs.display()),
-            (executor, _, _) => format!("--executor {executor}"),
+        let what = match (&self.image, &self.rootfs) {
+            (None, None) => return Ok(()),
+            (Some(image), _) => format!("--image {image}"),
+            (None, Some(rootfs)) => format!("--rootfs {}", rootfs.display()),
         };
         Err(RunError::NotAvailableYet { what })
     }
@@ -96,6 +112,15 @@ impl CheckArgs {
     fn reproduce(&self, invoked_as: &str) -> String {
         let mut line = invoked_as.to_owned();
         let mut add = |option: &str, value: String| line.push_str(&format!(" {option} {}", quote(&value)));
+        if self.executor != ExecutorKind::Native {
+            add("--executor", self.executor.name().to_owned());
+        }
+        if !self.parts.is_empty() {
+            add("--part", self.parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(","));
+        }
+        if let Some(decisions) = &self.decisions {
+            add("--decisions", decisions.display().to_string());
+        }
         add("--runs", self.runs.to_string());
         add("--condition", self.conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
         add("--seed", self.seed.to_string());
@@ -108,6 +133,9 @@ impl CheckArgs {
         if let Some(script) = &self.script {
             add("--script", script.display().to_string());
         }
+        if self.ablate {
+            line.push_str(" --ablate");
+        }
         line.push_str(" --");
         for word in &self.command {
             line.push(' ');
@@ -118,7 +146,7 @@ impl CheckArgs {
 }
 
 /// A word as a POSIX shell takes it.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,@+%".contains(character);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -166,9 +194,11 @@ mod tests {
 
     #[test]
     fn what_comes_later_and_what_is_impossible_is_refused_by_name() {
-        refused(&["--executor", "vm", "--", "true"], "--executor vm is not available yet");
-        refused(&["--executor", "sandbox", "--", "true"], "--executor sandbox is not available yet");
-        refused(&["--executor", "antithesis", "--", "true"], "--executor antithesis is not available yet");
+        refused(&["--executor", "docker", "--", "true"], "possible values: native, sandbox, vm, antithesis");
+        refused(
+            &["--decisions", "no-such-file", "--", "true"],
+            "failed to read the decisions in no-such-file",
+        );
         refused(&["--image", "sha256:00"], "--image sha256:00 is not available yet");
         refused(&["--rootfs", "dir"], "--rootfs dir is not available yet");
         refused(&[], "nothing to run");

@@ -1,341 +1,250 @@
-//! The check itself: controls and subject in every condition, each run compared with the first, all of it decided on.
+//! The check itself: which executors run the subject, what each has shown, and one record of all of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::cause;
+use crate::ablate::ablate;
+use crate::ablation::{self, Ablation};
 use crate::clock::Progress;
-use crate::compare::Trace;
-use crate::controls;
 use crate::error::RunError;
-use crate::executor::{self, Job, Levers, Native, Part, Program, Task};
+use crate::examine::{Examination, examine};
+use crate::executor::antithesis::{self, HandOver};
+use crate::executor::{Executor, Native, Sandbox};
+use crate::go_no_go::{self, GoNoGo, Question};
 use crate::guard::Guard;
-use crate::load::Load;
-use crate::normalise::{self, normalise};
-use crate::plan::{Condition, Plan, millis};
+use crate::normalise;
+use crate::plan::{ExecutorKind, Plan, millis};
 use crate::record::{
-    self, Cell, Channel, Context, ControlResult, Cost, Divergence, Observation, Reason, Record, Rule,
-    ScriptSummary, SeedProbe, VERSION, Workload,
+    self, Channel, Cost, Level, Observation, Outcome, Qualifier, Reason, Record, Rule, ScriptSummary,
+    VERSION, Workload,
 };
-use crate::report;
-use crate::selftest;
+use crate::report::{self, Meter};
 use crate::subject;
 use crate::verdict::{self, Facts, Failure};
 
-/// Divergences in the record: one per condition, stream and cause, so that more than this is noise. The verdict counts
-/// all of them.
-const MAX_DIVERGENCES: usize = 100;
-/// Records shown before a divergence.
-const CONTEXT: usize = 5;
-/// Characters of a record that are shown.
-const MAX_SHOWN: usize = 400;
+/// A native run shorter than this is below what the system counts processor time in: no ratio is given.
+const LEAST_CPU_S: f64 = 0.005;
 
 /// Runs the check that a plan describes.
 ///
 /// Starts processes, waits for them and kills what is left of each; `progress` gets a line every two seconds. The
-/// subject runs in process groups of its own and dies with this process even when that is killed.
+/// subject runs in process groups of its own and dies with this process even when that is killed. Beside any other
+/// executor the subject runs natively too, in the same check.
 ///
 /// # Errors
 ///
 /// When the plan asks for something impossible or the companion can't be started. A subject that fails to start, to end
-/// or to write anything is a [`Record`] without result, not an error.
+/// or to write anything, and an executor that isn't there, are a [`Record`] without result, not an error.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunError> {
     plan.validate()?;
     let mut progress = Progress::new(progress);
     let guard = Guard::start(&plan.companion)?;
-    let mut executor = Native { companion: &plan.companion, guard: &guard };
-    let cpu_before = report::cpu_of_children();
-    let mut seen = Seen { controls: selftest::run(selftest::first_difference), ..Seen::default() };
-    for condition in &plan.conditions {
-        if seen.failure.is_some() {
-            break;
-        }
-        seen.condition(plan, *condition, &mut executor, &mut progress)?;
+    let native = Native { companion: &plan.companion, guard: &guard };
+    let meter = Meter::start();
+
+    let mut beside = Vec::new();
+    if !matches!(plan.executor, ExecutorKind::Native | ExecutorKind::Antithesis) {
+        beside.push(show(plan, &mut native.clone(), &mut progress)?);
     }
+    let mut matrix = None;
+    let mut main = match find(plan, native) {
+        Ok(mut executor) => {
+            let shown = show(plan, &mut *executor, &mut progress)?;
+            if plan.ablate && shown.verdict.level >= Level::Diverged {
+                matrix = ablate(plan, &mut *executor, &mut progress);
+            }
+            shown
+        }
+        Err(why) => not_run(plan, why),
+    };
     drop(guard);
-    seen.compare_conditions();
-    let cost = Cost {
-        wall_s: report::seconds(progress.elapsed()),
-        cpu_s: report::seconds(report::cpu_of_children().saturating_sub(cpu_before)),
-        external_spend: 0,
+
+    let native = beside.first().or(Some(&main)).and_then(|outcome| outcome.cost.runs.first());
+    let native_cpu_s = native.map_or(0.0, |run| run.cpu_s);
+    for outcome in beside.iter_mut().chain([&mut main]) {
+        relate(outcome, native_cpu_s);
+    }
+    if let Some(matrix) = &matrix {
+        confirm(&mut main, &mut beside, matrix);
+    }
+    main.cost = Cost { runs: main.cost.runs, ..meter.stop() };
+    Ok(record(plan, main, beside, matrix))
+}
+
+/// The executor of a plan, or what is missing and how to get it.
+fn find<'a>(plan: &Plan, native: Native<'a>) -> Result<Box<dyn Executor + 'a>, String> {
+    match plan.executor {
+        ExecutorKind::Native => Ok(Box::new(native)),
+        ExecutorKind::Sandbox => Sandbox::find(native).map(|sandbox| Box::new(sandbox) as Box<dyn Executor>),
+        ExecutorKind::Vm => Err("no machine is set up here".to_owned()),
+        ExecutorKind::Antithesis => Err(hand_over(plan)),
+    }
+}
+
+/// Writes what whoever decides would hand over, and says where it is and what is wrong with it.
+fn hand_over(plan: &Plan) -> String {
+    let never = "it is only prepared for, never started";
+    let Some(directory) = &plan.hand_over else { return never.to_owned() };
+    let hand_over = HandOver {
+        image: &plan.image,
+        argv: &plan.argv,
+        environment: &BTreeMap::new(),
+        script: plan.script.as_ref(),
     };
-    Ok(seen.into_record(plan, cost))
-}
-
-/// What a check has seen so far.
-#[derive(Debug, Default)]
-struct Seen {
-    cells: Vec<Cell>,
-    /// The reference run of each condition that had one.
-    references: Vec<(Condition, Trace)>,
-    controls: Vec<ControlResult>,
-    divergences: Vec<Divergence>,
-    failure: Option<Failure>,
-    seed_probe: Option<SeedProbe>,
-    records: BTreeMap<&'static str, u64>,
-    address_hits: u64,
-}
-
-impl Seen {
-    fn condition(
-        &mut self,
-        plan: &Plan,
-        condition: Condition,
-        executor: &mut dyn executor::Executor,
-        progress: &mut Progress<'_>,
-    ) -> Result<(), RunError> {
-        let load = match condition {
-            Condition::Idle => None,
-            Condition::Loaded => Some(Load::start(&plan.companion, plan.hogs)?),
-        };
-        self.controls.extend(controls::run_all(executor, condition, plan.seed, progress));
-        let subject = self.subject(plan, condition, executor, progress);
-        let loaded = load.map_or(Ok(()), Load::finish);
-        self.failure = subject.and(loaded).err();
-        Ok(())
-    }
-
-    /// All runs of the subject in one condition, and in the first one the probe with another seed.
-    fn subject(
-        &mut self,
-        plan: &Plan,
-        condition: Condition,
-        executor: &mut dyn executor::Executor,
-        progress: &mut Progress<'_>,
-    ) -> Result<(), Failure> {
-        progress.step(format!("{condition}: run 1 of {}", plan.runs));
-        let before = self.total();
-        let reference = self.once(plan, plan.seed, executor, progress)?;
-        if self.total() == before {
-            let detail = format!("the first run in the condition {condition} wrote nothing");
-            return Err(Failure { reason: Reason::NoRecords, detail });
+    match antithesis::prepare(directory, &hand_over).and_then(|()| antithesis::lint(directory)) {
+        Ok(findings) if findings.is_empty() => format!("{never}: prepared in {}", directory.display()),
+        Ok(findings) => {
+            let said: Vec<String> = findings.into_iter().map(|finding| finding.to_string()).collect();
+            format!("{never}: prepared in {}; its lint says {}", directory.display(), said.join(", "))
         }
-        let mut outcomes = BTreeSet::from([reference.fingerprint()]);
-        let (mut ended, mut equal) = (1, 0);
-        let mut failure = None;
-        for run in 1..plan.runs {
-            progress.step(format!("{condition}: run {} of {}", run + 1, plan.runs));
-            match self.once(plan, plan.seed, executor, progress) {
-                Ok(trace) => {
-                    ended += 1;
-                    outcomes.insert(trace.fingerprint());
-                    equal += u32::from(self.compare(&condition.to_string(), run, &reference, &trace));
-                }
-                Err(reason) => {
-                    failure = Some(reason);
-                    break;
-                }
-            }
-        }
-        let distinct = u32::try_from(outcomes.len()).unwrap_or(u32::MAX);
-        let all_equal = failure.is_none() && distinct == 1;
-        self.cells.push(verdict::cell(condition, plan.seed, ended, equal, distinct));
-        if all_equal && self.references.is_empty() {
-            let seed = plan.seed.wrapping_add(1);
-            progress.step(format!("{condition}: one run from seed {seed}"));
-            let probe = self.once(plan, seed, executor, progress)?;
-            let differs = probe.fingerprint() != reference.fingerprint();
-            self.seed_probe = Some(SeedProbe { seed, differs });
-        }
-        self.references.push((condition, reference));
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// One run, counted and ready to be compared.
-    fn once(
-        &mut self,
-        plan: &Plan,
-        seed: u64,
-        executor: &mut dyn executor::Executor,
-        progress: &mut Progress<'_>,
-    ) -> Result<Trace, Failure> {
-        let (program, arguments) =
-            plan.argv.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
-        let task = Task { program: Program::Subject(program), arguments, script: plan.script.as_ref() };
-        let job = Job {
-            tasks: &[task],
-            seed,
-            deadline: plan.deadline,
-            part: Part::Boot,
-            levers: &Levers::default(),
-        };
-        let run = executor.run(&job, progress)?;
-        let recording = run.recordings.into_iter().next().unwrap_or_default();
-        for (channel, records) in recording.written() {
-            *self.records.entry(channel).or_default() += records;
-        }
-        let mut streams = recording.streams();
-        self.address_hits += normalise(&mut streams);
-        Ok(Trace::new(recording.pid, streams))
-    }
-
-    /// Records that the subject wrote so far.
-    fn total(&self) -> u64 {
-        self.records.values().sum()
-    }
-
-    /// Notes where two runs differ; true when they don't.
-    fn compare(&mut self, condition: &str, run: u32, reference: &Trace, other: &Trace) -> bool {
-        let differences = reference.differences(other);
-        for difference in &differences {
-            let stream = difference.stream.as_str();
-            let events = (reference.events(stream), other.events(stream));
-            for (index, cause) in cause::explain(stream, events, difference.index, (reference.pid, other.pid))
-            {
-                let known = self.divergences.iter().any(|divergence| {
-                    (divergence.condition.as_str(), divergence.stream.as_str(), divergence.cause)
-                        == (condition, stream, cause)
-                });
-                if known || self.divergences.len() == MAX_DIVERGENCES {
-                    continue;
-                }
-                self.divergences.push(Divergence {
-                    condition: condition.to_owned(),
-                    run,
-                    stream: stream.to_owned(),
-                    index,
-                    context: context(events, index),
-                    cause,
-                    confidence: cause::confidence(cause),
-                    levers: cause::levers(cause),
-                });
-            }
-        }
-        differences.is_empty()
-    }
-
-    /// Each condition may agree with itself and not with another one: the same seed, two outcomes. Where one already
-    /// differs from itself this would say nothing new.
-    fn compare_conditions(&mut self) {
-        if !self.divergences.is_empty() {
-            return;
-        }
-        let references = std::mem::take(&mut self.references);
-        for pair in references.windows(2) {
-            let ((left, reference), (right, other)) = (&pair[0], &pair[1]);
-            self.compare(&format!("{left}/{right}"), 0, reference, other);
-        }
-    }
-
-    fn into_record(self, plan: &Plan, cost: Cost) -> Record {
-        let records = self.total();
-        let relaxations = subject::relaxations(&plan.argv, std::env::vars_os());
-        let verdict = verdict::decide(&Facts {
-            cells: &self.cells,
-            conditions: &plan.conditions,
-            controls: &self.controls,
-            failure: self.failure.as_ref(),
-            divergences: self.divergences.len(),
-            records,
-            seed_probe: self.seed_probe.as_ref(),
-            normalised: !relaxations.is_empty(),
-        });
-        let recommendation = verdict::recommend(&verdict, &self.cells);
-        let subject = subject::identify(plan, std::env::var_os("PATH").as_deref());
-        Record {
-            version: VERSION,
-            prerequisites: report::prerequisites(&subject),
-            subject,
-            executor: record::Executor {
-                name: "native".to_owned(),
-                pins: Vec::new(),
-                relaxations,
-                host: report::host(),
-            },
-            workload: Workload {
-                runs: plan.runs,
-                conditions: plan.conditions.clone(),
-                hogs: plan.hogs,
-                deadline_ms: millis(plan.deadline),
-                script: plan.script.as_ref().map(|script| ScriptSummary {
-                    path: script.path.display().to_string(),
-                    sha256: script.sha256.clone(),
-                    steps: script.steps.len(),
-                }),
-            },
-            observation: Observation {
-                records,
-                channels: self
-                    .records
-                    .iter()
-                    .map(|(name, records)| Channel { name: (*name).to_owned(), records: *records })
-                    .collect(),
-                rules: vec![Rule {
-                    name: normalise::RULE.to_owned(),
-                    description: normalise::RULE_DESCRIPTION.to_owned(),
-                    hits: self.address_hits,
-                }],
-                not_compared: report::not_compared(),
-                seed_probe: self.seed_probe,
-            },
-            cells: self.cells,
-            controls: self.controls,
-            divergences: self.divergences,
-            verdict,
-            recommendation,
-            cost,
-            reproduce: plan.reproduce.clone(),
-        }
+        Err(error) => format!("{never}, and failed to be prepared: {error}"),
     }
 }
 
-fn context((left, right): (&[Vec<u8>], &[Vec<u8>]), index: usize) -> Context {
-    let (expected, observed) = (left.get(index), right.get(index));
-    let before = left[..index.min(left.len())].iter().rev().take(CONTEXT).rev();
-    // Long records are cut around the place where they part.
-    let parting = match (expected, observed) {
-        (Some(a), Some(b)) => a.iter().zip(b).take_while(|(a, b)| a == b).count(),
-        _ => 0,
+/// Everything that one executor shows of the subject.
+fn show(plan: &Plan, executor: &mut dyn Executor, progress: &mut Progress<'_>) -> Result<Outcome, RunError> {
+    let meter = Meter::start();
+    let seen = examine(plan, executor, progress)?;
+    let described = describe(plan, executor);
+    Ok(outcome(plan, described, seen, meter.stop()))
+}
+
+fn describe(plan: &Plan, executor: &dyn Executor) -> record::Executor {
+    record::Executor {
+        name: executor.name().to_owned(),
+        pins: executor.pins(),
+        not_pinned: executor.not_pinned(),
+        relaxations: subject::relaxations(&plan.argv, std::env::vars_os()),
+        host: executor.host().unwrap_or_else(report::host),
+    }
+}
+
+fn outcome(plan: &Plan, executor: record::Executor, seen: Examination, cost: Cost) -> Outcome {
+    let verdict = verdict::decide(&Facts {
+        cells: &seen.cells,
+        conditions: &plan.conditions,
+        controls: &seen.controls,
+        failure: seen.failure.as_ref(),
+        divergences: seen.divergences.len(),
+        records: seen.total(),
+        machine: seen.machine_seen,
+        seed_probe: seen.seed_probe.as_ref(),
+        normalised: !executor.relaxations.is_empty(),
+    });
+    let channels =
+        seen.records.iter().map(|(name, records)| Channel { name: (*name).to_owned(), records: *records });
+    let observation = Observation {
+        records: seen.total(),
+        channels: channels.collect(),
+        rules: vec![Rule {
+            name: normalise::RULE.to_owned(),
+            description: normalise::RULE_DESCRIPTION.to_owned(),
+            hits: seen.address_hits,
+        }],
+        not_compared: report::not_compared(seen.machine_seen),
+        seed_probe: seen.seed_probe.clone(),
     };
-    Context {
-        before: before.map(|event| shown(event, 0)).collect(),
-        expected: expected.map(|event| shown(event, parting)),
-        observed: observed.map(|event| shown(event, parting)),
+    let cost = Cost { runs: seen.cost_of_runs(), ..cost };
+    Outcome {
+        executor,
+        observation,
+        cells: seen.cells,
+        controls: seen.controls,
+        divergences: seen.divergences,
+        verdict,
+        cost,
     }
 }
 
-/// A record as text, without its line end, cut to a window around the place of interest.
-fn shown(event: &[u8], place: usize) -> String {
-    let start = place.saturating_sub(MAX_SHOWN / 2);
-    let start = if event.len() <= MAX_SHOWN { 0 } else { start };
-    let end = event.len().min(start + MAX_SHOWN);
-    let (head, tail) = (if start > 0 { "…" } else { "" }, if end < event.len() { "…" } else { "" });
-    let text = String::from_utf8_lossy(&event[start..end]);
-    format!("{head}{}{tail}", text.strip_suffix('\n').unwrap_or(&text))
+/// What stands for an executor that isn't there.
+fn not_run(plan: &Plan, why: String) -> Outcome {
+    let executor = record::Executor {
+        name: plan.executor.name().to_owned(),
+        pins: Vec::new(),
+        not_pinned: Vec::new(),
+        relaxations: Vec::new(),
+        host: report::host(),
+    };
+    let failure = Failure { reason: Reason::ExecutorUnavailable, detail: why };
+    outcome(plan, executor, Examination::failed(failure), Cost::default())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_divergence_is_shown_with_five_records_before_it() {
-        let events = |last: &str| -> Vec<Vec<u8>> {
-            (0..8)
-                .map(|number| format!("{number}\n").into_bytes())
-                .chain([last.as_bytes().to_vec()])
-                .collect()
-        };
-        let context = context((&events("a\n"), &events("b\n")), 8);
-        assert_eq!(context.before, ["3", "4", "5", "6", "7"]);
-        assert_eq!((context.expected.as_deref(), context.observed.as_deref()), (Some("a"), Some("b")));
+/// Sets the processor time of each run in relation to that of a native one.
+fn relate(outcome: &mut Outcome, native_cpu_s: f64) {
+    for run in &mut outcome.cost.runs {
+        run.ratio_to_native = (native_cpu_s >= LEAST_CPU_S).then(|| report::tenths(run.cpu_s / native_cpu_s));
     }
+}
 
-    #[test]
-    fn a_long_record_is_cut_around_the_place_where_it_parts() {
-        let long =
-            |middle: &str| format!("{}{middle}{}\n", "x".repeat(1_000), "y".repeat(1_000)).into_bytes();
-        let context = context((&[long("1")], &[long("2")]), 0);
-        let expected = context.expected.unwrap();
-        assert!(expected.contains("x1y") && context.observed.unwrap().contains("x2y"));
-        assert_eq!(expected.chars().count(), MAX_SHOWN + 2);
+/// What the matrix confirms, under any executor of the check.
+fn confirm(main: &mut Outcome, beside: &mut [Outcome], matrix: &Ablation) {
+    let mut any = false;
+    for outcome in beside {
+        if ablation::confirm(&mut outcome.divergences, matrix) {
+            outcome.verdict.qualifiers.insert(Qualifier::CauseConfirmed);
+            any = true;
+        }
     }
+    if ablation::confirm(&mut main.divergences, matrix) || any {
+        main.verdict.qualifiers.insert(Qualifier::CauseConfirmed);
+    }
+}
 
-    #[test]
-    fn a_stream_that_ended_has_no_record_there() {
-        let context = context((&[b"a".to_vec()], &[]), 0);
-        assert_eq!(
-            (context.before.len(), context.expected.as_deref(), context.observed),
-            (0, Some("a"), None)
-        );
+fn record(plan: &Plan, main: Outcome, beside: Vec<Outcome>, ablation: Option<Ablation>) -> Record {
+    let subject = subject::identify(plan, std::env::var_os("PATH").as_deref());
+    let recommendation = verdict::recommend(&main.verdict, &main.cells, &main.executor.name);
+    let decisions = decisions(plan, &main, &subject.digest);
+    Record {
+        version: VERSION,
+        prerequisites: report::prerequisites(&subject, plan, &main),
+        subject,
+        executor: main.executor,
+        workload: Workload {
+            runs: plan.runs,
+            conditions: plan.conditions.clone(),
+            hogs: plan.hogs,
+            deadline_ms: millis(plan.deadline),
+            script: plan.script.as_ref().map(|script| ScriptSummary {
+                path: script.path.display().to_string(),
+                sha256: script.sha256.clone(),
+                steps: script.steps.len(),
+            }),
+        },
+        observation: main.observation,
+        cells: main.cells,
+        controls: main.controls,
+        divergences: main.divergences,
+        verdict: main.verdict,
+        recommendation,
+        cost: main.cost,
+        reproduce: plan.reproduce.clone(),
+        beside,
+        ablation,
+        decisions,
     }
+}
+
+/// What was not started: this check's executor where it isn't there, and the commercial one in any case.
+fn decisions(plan: &Plan, main: &Outcome, subject: &str) -> Vec<GoNoGo> {
+    let paid = ExecutorKind::Antithesis;
+    let question = Question {
+        executor: paid.name(),
+        subject,
+        image: go_no_go::Image::NotOne,
+        unavailable: None,
+        paid: true,
+        buys: "a search through many schedules and injected faults, on machines that are somebody else's",
+        flake: None,
+        on_record: &plan.on_record,
+    };
+    let mut decisions = vec![go_no_go::answer(&question)];
+    if main.verdict.level == Level::NotRun && plan.executor != paid {
+        decisions.push(go_no_go::answer(&Question {
+            executor: &main.executor.name,
+            unavailable: main.verdict.detail.as_deref(),
+            paid: false,
+            buys: "the level that this executor can show",
+            ..question
+        }));
+    }
+    decisions
 }

@@ -76,6 +76,11 @@ impl Trace {
         self.streams.get(stream).map_or(&[], |stream| &stream.events)
     }
 
+    /// Events in all streams.
+    pub(crate) fn records(&self) -> usize {
+        self.streams.values().map(|stream| stream.events.len()).sum()
+    }
+
     /// A hash over all streams: equal outcomes have equal ones.
     pub(crate) fn fingerprint(&self) -> Hash {
         let mut hash = Sha256::new();

@@ -1,4 +1,5 @@
-//! The controls: which programs of our own run beside the subject, what each has to do, and whether it did.
+//! The controls: which programs of our own run beside the subject, what each has to do under an executor, and whether it
+//! did.
 
 use std::time::Duration;
 
@@ -6,20 +7,23 @@ use crate::clock::Progress;
 use crate::compare::Trace;
 use crate::executor::{self, Executor, Job, Levers, Part, Task};
 use crate::normalise::normalise;
-use crate::plan::Condition;
+use crate::plan::{Condition, ExecutorKind};
 use crate::programs::Program;
 use crate::record::{ControlResult, Reason};
+use crate::stream::Recording;
 use crate::verdict::Failure;
 
-/// Runs of each control in each condition. The positive ones practically can't agree twice, so two would do;
-/// a third gives the negative ones another chance to be caught differing.
-const RUNS: u64 = 3;
+/// Runs of each control in each condition and part. The positive ones practically can't agree twice, so two would do; a
+/// third gives the negative ones another chance to be caught differing.
+const RUNS: usize = 3;
+/// In a machine a run is dear, and what differs there differs by a fault that two runs show as well.
+const RUNS_IN_A_MACHINE: usize = 2;
 /// A control takes milliseconds; a machine on which one takes longer than this can't be measured on.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Must differ between runs.
+    /// Differs by its nature: between runs, unless an executor pins what it shows.
     Positive,
     /// Must not differ.
     Negative,
@@ -46,94 +50,158 @@ const EQUAL: &str = "equal";
 const DIFFERS: &str = "differs";
 const DIFFERS_BETWEEN_SEEDS: &str = "differs between seeds only";
 
-/// Runs every control in the present condition.
+/// What a control is called, and what it has to do, under an executor.
+fn expected(executor: &str, program: Program, kind: Kind) -> (&'static str, &'static str) {
+    let in_a_machine = executor == ExecutorKind::Vm.name();
+    match (kind, program) {
+        // The seed must reach the kernel's randomness, not just the environment.
+        (Kind::Positive, Program::Urandom | Program::HashOrder) if in_a_machine => {
+            ("positive", DIFFERS_BETWEEN_SEEDS)
+        }
+        (Kind::Positive, _) if in_a_machine => ("positive", EQUAL),
+        (Kind::Positive, Program::Pid) if executor == ExecutorKind::Sandbox.name() => ("positive", EQUAL),
+        (Kind::Positive, _) => ("positive", DIFFERS),
+        (Kind::Negative, _) => ("negative", EQUAL),
+        (Kind::Seed, _) => ("seed", DIFFERS_BETWEEN_SEEDS),
+    }
+}
+
+/// Runs every control in the present condition: all of them one after the other, again and again, and once more from
+/// another seed.
 pub(crate) fn run_all(
     executor: &mut dyn Executor,
     condition: Condition,
+    part: Part,
     seed: u64,
     progress: &mut Progress<'_>,
 ) -> Vec<ControlResult> {
-    let run_one = |(program, kind): (Program, Kind)| {
-        progress.step(format!("{condition}: control {}", program.name()));
-        let observed = observe(executor, program, kind, seed, progress);
-        judge(program, kind, condition, observed)
+    let name = executor.name();
+    let shown_part = (executor.parts().len() > 1).then(|| part.name().to_owned());
+    let runs = if name == ExecutorKind::Vm.name() { RUNS_IN_A_MACHINE } else { RUNS };
+    let mut all = |seed, what: String| {
+        progress.step(format!("{name}, {condition}: controls, {what}"));
+        once(executor, part, seed, progress)
     };
-    CONTROLS.into_iter().map(run_one).collect()
+    let same_seed: Result<Vec<_>, Failure> =
+        (0..runs).map(|run| all(seed, format!("run {} of {runs}", run + 1))).collect();
+    let outcomes =
+        same_seed.and_then(|same| Ok((same, all(seed.wrapping_add(1), "another seed".to_owned())?)));
+    let judged = |(at, (program, kind)): (usize, (Program, Kind))| {
+        let (kind, expected) = expected(name, program, kind);
+        let observed = match &outcomes {
+            Ok((same, other)) => observed(same, other, at),
+            Err(failure) => failure.detail.clone(),
+        };
+        ControlResult {
+            name: program.name(),
+            kind: kind.to_owned(),
+            condition: Some(condition),
+            part: shown_part.clone(),
+            expected: expected.to_owned(),
+            passed: did(expected, &observed),
+            observed,
+        }
+    };
+    CONTROLS.into_iter().enumerate().map(judged).collect()
 }
 
-fn observe(
+/// What each control left in one run: a hash of its streams, or how it went wrong.
+type Left = Vec<Result<[u8; 32], String>>;
+
+fn once(
     executor: &mut dyn Executor,
-    program: Program,
-    kind: Kind,
+    part: Part,
     seed: u64,
     progress: &mut Progress<'_>,
-) -> Result<&'static str, Failure> {
-    let arguments = ["control".to_owned(), program.name()];
-    let mut once = |seed| {
-        let task = Task { program: executor::Program::Companion, arguments: &arguments, script: None };
-        let job =
-            Job { tasks: &[task], seed, deadline: DEADLINE, part: Part::Boot, levers: &Levers::default() };
-        let run = executor.run(&job, progress)?;
-        let recording = run.recordings.into_iter().next().unwrap_or_default();
-        if recording.exit != WELL || recording.stdout.is_empty() {
-            // Two crashes are equal too.
-            let detail = format!("ended with {} after {} bytes", recording.exit, recording.stdout.len());
-            return Err(Failure { reason: Reason::ControlFailed, detail });
-        }
-        let mut streams = recording.streams();
-        normalise(&mut streams);
-        Ok(Trace::new(recording.pid, streams).fingerprint())
-    };
-    let outcomes = (0..RUNS).map(|_| once(seed)).collect::<Result<Vec<_>, Failure>>()?;
-    let equal = outcomes.windows(2).all(|pair| pair[0] == pair[1]);
-    if kind == Kind::Seed && equal && once(seed.wrapping_add(1))? != outcomes[0] {
-        return Ok(DIFFERS_BETWEEN_SEEDS);
+) -> Result<Left, Failure> {
+    let arguments = CONTROLS.map(|(program, _)| ["control".to_owned(), program.name()]);
+    let tasks: Vec<Task<'_>> = arguments
+        .iter()
+        .map(|arguments| Task { program: executor::Program::Companion, arguments, script: None })
+        .collect();
+    let job = Job { tasks: &tasks, seed, deadline: DEADLINE, part, levers: &Levers::default() };
+    let run = executor.run(&job, progress)?;
+    if run.recordings.len() != CONTROLS.len() {
+        let detail = format!("{} of {} controls left a record", run.recordings.len(), CONTROLS.len());
+        return Err(Failure { reason: Reason::ControlFailed, detail });
     }
-    Ok(if equal { EQUAL } else { DIFFERS })
+    Ok(run.recordings.into_iter().map(left).collect())
 }
 
-fn judge(
-    program: Program,
-    kind: Kind,
-    condition: Condition,
-    observed: Result<&'static str, Failure>,
-) -> ControlResult {
-    let (kind, expected) = match kind {
-        Kind::Positive => ("positive", DIFFERS),
-        Kind::Negative => ("negative", EQUAL),
-        Kind::Seed => ("seed", DIFFERS_BETWEEN_SEEDS),
-    };
-    let observed = observed.map_or_else(|failure| failure.detail, str::to_owned);
-    ControlResult {
-        name: program.name(),
-        kind: kind.to_owned(),
-        condition: Some(condition),
-        expected: expected.to_owned(),
-        passed: observed == expected,
-        observed,
+fn left(recording: Recording) -> Result<[u8; 32], String> {
+    if recording.exit != WELL || recording.stdout.is_empty() {
+        // Two crashes are equal too.
+        return Err(format!("ended with {} after {} bytes", recording.exit, recording.stdout.len()));
     }
+    let mut streams = recording.streams();
+    normalise(&mut streams);
+    Ok(Trace::new(recording.pid, streams).fingerprint())
+}
+
+fn observed(same: &[Left], other: &Left, at: usize) -> String {
+    let went_wrong = same.iter().chain([other]).find_map(|run| run[at].as_ref().err());
+    if let Some(wrong) = went_wrong {
+        return wrong.clone();
+    }
+    let equal = same.windows(2).all(|pair| pair[0][at] == pair[1][at]);
+    match (equal, same.first().is_some_and(|first| first[at] == other[at])) {
+        (false, _) => DIFFERS,
+        (true, true) => EQUAL,
+        (true, false) => DIFFERS_BETWEEN_SEEDS,
+    }
+    .to_owned()
+}
+
+/// Whether a control did what it had to. One that must be equal may follow the seed where an executor has one to give:
+/// the clock of a machine does.
+fn did(expected: &str, observed: &str) -> bool {
+    expected == observed || (expected == EQUAL && observed == DIFFERS_BETWEEN_SEEDS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(kind: Kind, observed: Result<&'static str, Failure>, expected: bool) {
-        assert_eq!(judge(Program::Clock, kind, Condition::Idle, observed).passed, expected);
+    fn check(executor: &str, program: Program, kind: Kind, same: [u8; 2], other: u8, passes: bool) {
+        let left = |mark: u8| vec![Ok([mark; 32])];
+        let observed = observed(&same.map(left), &left(other), 0);
+        let (_, expected) = expected(executor, program, kind);
+        assert_eq!(did(expected, &observed), passes, "{executor} {program:?}: {expected}, {observed}");
     }
 
     #[test]
-    fn a_control_passes_only_by_doing_what_it_has_to() {
-        check(Kind::Positive, Ok(DIFFERS), true);
-        check(Kind::Positive, Ok(EQUAL), false);
-        check(Kind::Negative, Ok(EQUAL), true);
-        check(Kind::Negative, Ok(DIFFERS), false);
-        check(Kind::Seed, Ok(DIFFERS_BETWEEN_SEEDS), true);
-        check(Kind::Seed, Ok(DIFFERS), false);
-        check(Kind::Seed, Ok(EQUAL), false);
-        let failure =
-            || Err(Failure { reason: Reason::Timeout, detail: "it did not end within 30s".to_owned() });
-        check(Kind::Positive, failure(), false);
-        check(Kind::Negative, failure(), false);
+    fn a_control_passes_only_by_doing_what_it_has_to_under_its_executor() {
+        use Kind::{Negative, Positive, Seed};
+        for executor in ["native", "sandbox", "vm"] {
+            check(executor, Program::PureText, Negative, [1, 1], 1, true);
+            check(executor, Program::PureText, Negative, [1, 2], 1, false);
+            check(executor, Program::Seed, Seed, [1, 1], 2, true);
+            check(executor, Program::Seed, Seed, [1, 1], 1, false);
+            check(executor, Program::Seed, Seed, [1, 2], 3, false);
+        }
+        check("native", Program::Clock, Positive, [1, 2], 3, true);
+        check("native", Program::Clock, Positive, [1, 1], 1, false);
+        check("native", Program::Clock, Positive, [1, 1], 2, false);
+        check("sandbox", Program::Clock, Positive, [1, 2], 3, true);
+        check("sandbox", Program::Pid, Positive, [1, 1], 1, true);
+        check("sandbox", Program::Pid, Positive, [1, 2], 3, false);
+        check("vm", Program::Clock, Positive, [1, 1], 1, true);
+        check("vm", Program::Clock, Positive, [1, 1], 2, true);
+        check("vm", Program::Clock, Positive, [1, 2], 3, false);
+        check("vm", Program::LockOrder, Positive, [1, 2], 1, false);
+    }
+
+    #[test]
+    fn a_snapshot_whose_seeds_do_not_differ_is_caught_by_the_kernels_randomness() {
+        check("vm", Program::Urandom, Kind::Positive, [1, 1], 2, true);
+        check("vm", Program::Urandom, Kind::Positive, [1, 1], 1, false);
+        check("vm", Program::HashOrder, Kind::Positive, [1, 1], 1, false);
+    }
+
+    #[test]
+    fn a_control_that_went_wrong_is_equal_to_nothing() {
+        let crashed = vec![Err("ended with exit 1 after 0 bytes".to_owned())];
+        let observed = observed(&[crashed.clone(), crashed.clone()], &crashed, 0);
+        assert_eq!(observed, "ended with exit 1 after 0 bytes");
     }
 }

@@ -46,6 +46,14 @@ pub enum RunError {
         /// What is wrong with it.
         source: ScriptError,
     },
+    /// The decisions on record could not be read.
+    #[error("failed to read the decisions in {}; correct the file given with --decisions", path.display())]
+    Decisions {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The binary with the controls could not be started.
     #[error("failed to start {} beside the subject; build it with `cargo build -p tidegate-determinism`", path.display())]
     Companion {

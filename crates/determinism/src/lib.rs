@@ -6,8 +6,8 @@
 //! The answer is a [`Record`]: a level on a ladder, with a bound, and never the bare word "deterministic".
 //!
 //! What it must never do: strip numbers or times before comparing, count zero records as equal, pool conditions, or
-//! call a cause confirmed. The native executor can't pin anything, so it claims at most
-//! [`Level::OutputEqual`].
+//! call a cause confirmed that no lever has moved. The native executor can't pin anything, so it
+//! claims at most [`Level::OutputEqual`].
 //!
 //! # Examples
 //!
@@ -24,6 +24,8 @@
 //! # Ok::<(), tidegate_determinism::RunError>(())
 //! ```
 
+mod ablate;
+mod ablation;
 mod args;
 mod cause;
 mod check;
@@ -31,33 +33,40 @@ mod clock;
 pub mod companion;
 mod compare;
 mod controls;
+pub mod document;
 mod error;
+mod examine;
 mod executor;
 mod factor;
+pub mod go_no_go;
 mod guard;
 mod helper;
 pub mod image;
 mod load;
-mod markdown;
 mod normalise;
+mod pictures;
 mod plan;
 mod programs;
+mod questions;
 mod record;
 mod report;
 mod script;
 mod selftest;
+mod story;
 mod stream;
 mod subject;
 mod verdict;
 
+pub use ablation::{Ablation, Line, Moved};
 pub use args::CheckArgs;
 pub use check::run;
 pub use error::RunError;
+pub use executor::Part;
 pub use factor::Factor;
-pub use plan::{Condition, Plan};
+pub use plan::{Condition, ExecutorKind, Plan};
 pub use record::{
     Cause, Cell, Channel, Confidence, Context, ControlResult, Cost, Decision, Divergence, Executor, Host,
-    Level, Observation, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, ScriptSummary,
-    SeedProbe, Subject, SubjectFile, Verdict, Workload,
+    Level, Observation, Outcome, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, RunCost,
+    ScriptSummary, SeedProbe, Subject, SubjectFile, Verdict, Workload,
 };
 pub use script::{Script, ScriptError, Step};

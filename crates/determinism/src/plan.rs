@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
+use crate::executor::{Executor, Part};
+use crate::go_no_go::OnRecord;
 use crate::script::Script;
 
 /// Fewer than two runs compare nothing.
@@ -47,6 +49,31 @@ impl fmt::Display for Condition {
     }
 }
 
+/// How a subject is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExecutorKind {
+    /// As a process of this machine: the control, which pins nothing.
+    Native,
+    /// In namespaces, on one processor, with a fixed environment and fixed addresses.
+    Sandbox,
+    /// In an emulated machine that counts instructions.
+    Vm,
+    /// By a commercial service: only prepared for, never started.
+    Antithesis,
+}
+
+impl ExecutorKind {
+    /// Its name on the command line and in a record.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Sandbox => "sandbox",
+            Self::Vm => "vm",
+            Self::Antithesis => "antithesis",
+        }
+    }
+}
+
 /// Everything that a check needs to know.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -54,7 +81,19 @@ pub struct Plan {
     pub argv: Vec<String>,
     /// The client's side of the conversation; without one the subject's input is empty.
     pub script: Option<Script>,
-    /// Runs per condition, the reference run included.
+    /// How it is run. Beside any other executor it runs natively too.
+    pub executor: ExecutorKind,
+    /// The parts of its life to run, where an executor has several; none means all that it has.
+    pub parts: Vec<Part>,
+    /// Whether one factor after the other is changed, to confirm causes.
+    pub ablate: bool,
+    /// The image as `NAME@sha256:…`, where the subject is one; else what stands for it.
+    pub image: String,
+    /// Where the hand-over to the commercial service is written.
+    pub hand_over: Option<PathBuf>,
+    /// Decisions about access and cost that were made: shown in the record, never asked for again.
+    pub on_record: Vec<OnRecord>,
+    /// Runs per condition and part, the reference run included.
     pub runs: u32,
     /// The conditions, in the order in which they are tried.
     pub conditions: Vec<Condition>,
@@ -76,6 +115,12 @@ impl Plan {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
             script: None,
+            executor: ExecutorKind::Native,
+            parts: Vec::new(),
+            ablate: false,
+            image: NO_IMAGE.to_owned(),
+            hand_over: None,
+            on_record: Vec::new(),
             runs: DEFAULT_RUNS,
             conditions: vec![Condition::Idle, Condition::Loaded],
             seed: DEFAULT_SEED,
@@ -84,6 +129,13 @@ impl Plan {
             companion: companion.into(),
             reproduce: String::new(),
         }
+    }
+
+    /// The parts that an executor has and this plan asks for; all that it has where it has none of those.
+    pub(crate) fn parts_of(&self, executor: &dyn Executor) -> Vec<Part> {
+        let has = executor.parts();
+        let asked: Vec<Part> = has.iter().copied().filter(|part| self.parts.contains(part)).collect();
+        if asked.is_empty() { has.to_vec() } else { asked }
     }
 
     /// Refuses what would compare nothing or never end.
@@ -102,6 +154,9 @@ impl Plan {
         )
     }
 }
+
+/// What stands for an image where the subject isn't one.
+pub(crate) const NO_IMAGE: &str = "none";
 
 /// Two busy processes per core, so that the subject always has to wait for its turn.
 pub(crate) fn default_hogs() -> u32 {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ablation::Ablation;
+use crate::go_no_go::GoNoGo;
 use crate::plan::Condition;
 
 /// The version of the format.
@@ -38,6 +40,34 @@ pub struct Record {
     pub cost: Cost,
     /// The one command that repeats it.
     pub reproduce: String,
+    /// The same subject under other executors, in the same check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Outcome>,
+    /// Which factor makes which records differ; absent where none was changed alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ablation: Option<Ablation>,
+    /// What was not started, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<GoNoGo>,
+}
+
+/// What one more executor showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How the subject was run.
+    pub executor: Executor,
+    /// What was looked at.
+    pub observation: Observation,
+    /// One row per condition and part.
+    pub cells: Vec<Cell>,
+    /// The programs of our own that ran beside the subject.
+    pub controls: Vec<ControlResult>,
+    /// The first divergence of every stream and cause.
+    pub divergences: Vec<Divergence>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// What it took.
+    pub cost: Cost,
 }
 
 /// What was run.
@@ -84,10 +114,13 @@ pub struct Prerequisite {
 /// How the subject was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Executor {
-    /// `native`.
+    /// `native`, `sandbox` or `vm`.
     pub name: String,
     /// What the executor pinned; nothing natively.
     pub pins: Vec<String>,
+    /// What the executor leaves free, as far as that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_pinned: Vec<String>,
     /// What the command line or the environment pinned.
     pub relaxations: Vec<String>,
     /// The machine.
@@ -182,7 +215,7 @@ pub struct SeedProbe {
 pub struct Cell {
     /// The condition.
     pub condition: Condition,
-    /// `boot`: the whole life of the subject was run.
+    /// `boot`: the whole life was run. `restored`: what follows a snapshot was.
     pub part: String,
     /// The seed.
     pub seed: u64,
@@ -207,6 +240,9 @@ pub struct ControlResult {
     pub kind: String,
     /// Where it ran; `null` for the comparer's, which run no process.
     pub condition: Option<Condition>,
+    /// `boot` or `restored`, where an executor has both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// What it had to do.
     pub expected: String,
     /// What it did.
@@ -271,7 +307,7 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Pinning it removes the divergence and unpinning brings it back; never natively.
+    /// Pinning it removes the divergence and unpinning brings it back: only where an executor's levers were moved.
     Confirmed,
     /// The shape of the difference suggests it.
     Probable,
@@ -314,7 +350,7 @@ pub enum Qualifier {
     ControlsPassed,
     /// Something was pinned by the command line or the environment.
     Normalised,
-    /// A cause is confirmed; never natively.
+    /// A cause of what differs is confirmed by an executor's levers.
     CauseConfirmed,
     /// Equal on several machines; never natively.
     CrossHost,
@@ -338,6 +374,8 @@ pub enum Reason {
     OutputTooLarge,
     /// The load beside the subject was not there all the time.
     LoadAbsent,
+    /// The executor, or something that it needs, isn't there.
+    ExecutorUnavailable,
 }
 
 /// The answer.
@@ -379,7 +417,7 @@ pub struct Recommendation {
 }
 
 /// What the check took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Time on the wall, in seconds.
     pub wall_s: f64,
@@ -387,4 +425,24 @@ pub struct Cost {
     pub cpu_s: f64,
     /// Money: always zero.
     pub external_spend: u32,
+    /// The subject's runs, by part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<RunCost>,
+}
+
+/// What a run of the subject took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunCost {
+    /// `boot` or `restored`.
+    pub part: String,
+    /// Runs that this is the mean of.
+    pub runs: u32,
+    /// Time on the wall, in seconds.
+    pub wall_s: f64,
+    /// Processor time, in seconds.
+    pub cpu_s: f64,
+    /// The largest memory of any of them, where it was measured.
+    pub resident_mib: Option<f64>,
+    /// Processor time over that of a native run of the same check; `null` where there was none.
+    pub ratio_to_native: Option<f64>,
 }

@@ -3,11 +3,15 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::clock::now;
+use crate::document;
 use crate::error::RunError;
-use crate::markdown;
-use crate::record::{Host, Level, Prerequisite, Record, Subject};
+use crate::executor::Spent;
+use crate::plan::Plan;
+use crate::record::{Cost, Host, Level, Outcome, Prerequisite, Reason, Record, RunCost, Subject};
+use crate::story;
 
 /// Clock ticks a second in `/proc/PID/stat`: fixed by the kernel's interface to programs.
 const TICKS_PER_SECOND: u64 = 100;
@@ -15,12 +19,17 @@ const TICKS_PER_SECOND: u64 = 100;
 impl Record {
     /// The answer in one line.
     pub fn answer(&self) -> String {
-        markdown::answer(self)
+        story::answer(self)
     }
 
     /// The whole record for people.
     pub fn markdown(&self) -> String {
-        markdown::render(self)
+        document::markdown(&story::tell(self))
+    }
+
+    /// The whole record as one page with its two pictures; it needs nothing from anywhere else.
+    pub fn html(&self) -> String {
+        document::html(story::TITLE, &story::tell(self))
     }
 
     /// The record as a JSON document.
@@ -39,7 +48,7 @@ impl Record {
         u8::from(matches!(self.verdict.level, Level::NotRun | Level::NoResult))
     }
 
-    /// Writes `determinism.json` and `determinism.md` into a directory, each one whole or not at all.
+    /// Writes `determinism.json`, `determinism.md` and `index.html` into a directory, each one whole or not at all.
     ///
     /// # Errors
     ///
@@ -48,7 +57,9 @@ impl Record {
         let failed = |path: &Path, source| RunError::Write { path: path.to_owned(), source };
         fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
         let json = self.json().map_err(|error| failed(directory, error.into()))?;
-        for (name, text) in [("determinism.md", self.markdown()), ("determinism.json", json)] {
+        for (name, text) in
+            [("index.html", self.html()), ("determinism.md", self.markdown()), ("determinism.json", json)]
+        {
             let path = directory.join(name);
             replace(directory, &path, &text).map_err(|source| failed(&path, source))?;
         }
@@ -65,39 +76,66 @@ fn replace(directory: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What each executor needs, and whether it's there.
-pub(crate) fn prerequisites(subject: &Subject) -> Vec<Prerequisite> {
-    let prerequisite = |name: &str, met: bool, blocks: &[&str], evidence: &str, owner: &str| Prerequisite {
+/// What the executors need, and whether it's there.
+pub(crate) fn prerequisites(subject: &Subject, plan: &Plan, main: &Outcome) -> Vec<Prerequisite> {
+    let prerequisite = |name: &str, met: bool, blocks: &[&str], evidence: String, owner: &str| Prerequisite {
         name: name.to_owned(),
         state: if met { "met" } else { "missing" }.to_owned(),
         blocks: if met { Vec::new() } else { blocks.iter().map(|name| (*name).to_owned()).collect() },
-        evidence: evidence.to_owned(),
+        evidence,
         owner: owner.to_owned(),
         decide_by: None,
     };
+    let executor = plan.executor.name();
+    let missing =
+        main.verdict.detail.clone().filter(|_| main.verdict.reason == Some(Reason::ExecutorUnavailable));
+    let decided = plan.on_record.len();
     vec![
         prerequisite(
             "subject_found",
             subject.executable.is_some(),
-            &["native"],
-            subject.executable.as_deref().unwrap_or("no such program on the search path"),
+            &[executor],
+            subject.executable.clone().unwrap_or_else(|| "no such program on the search path".to_owned()),
             "whoever runs the check",
         ),
-        prerequisite("image_built_by_ci", false, &["sandbox", "vm"], "the subject is a command", "operator"),
-        prerequisite("access_and_cost_decision", false, &["antithesis"], "none is recorded", "operator"),
+        prerequisite(
+            "executor_available",
+            missing.is_none(),
+            &[executor],
+            missing.unwrap_or_else(|| format!("{executor} ran")),
+            "whoever sets up the machine",
+        ),
+        prerequisite(
+            "image_built_by_ci",
+            subject.kind == "image",
+            &["antithesis"],
+            format!("the subject is a {}", subject.kind),
+            "operator",
+        ),
+        prerequisite(
+            "access_and_cost_decision",
+            decided > 0,
+            &["antithesis"],
+            if decided > 0 { format!("{decided} on record") } else { "none is recorded".to_owned() },
+            "operator",
+        ),
     ]
 }
 
-/// What a native run can't show.
-pub(crate) fn not_compared() -> Vec<String> {
-    [
+/// What a run can't show: natively only output is seen, in a machine its trace, its kernel's log and its files too.
+pub(crate) fn not_compared(machine: bool) -> Vec<String> {
+    let natively = [
         "what was executed: system calls, clock reads, thread switches",
         "files, sockets and anything else written outside standard output and standard error",
         "the order between standard output and standard error, which two pipes don't have",
         "how long anything took",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ];
+    let in_a_machine = [
+        "what was executed between two records of the trace, except by the time that it took",
+        "memory, and files outside the subject's root",
+    ];
+    let items: &[&str] = if machine { &in_a_machine } else { &natively };
+    items.iter().map(|item| (*item).to_owned()).collect()
 }
 
 /// The machine that this runs on.
@@ -123,6 +161,51 @@ fn parse_children_time(stat: &str) -> Option<Duration> {
     let mut times = fields.split_whitespace().skip(13).map(str::parse::<u64>);
     let ticks = times.next()?.ok()? + times.next()?.ok()?;
     Some(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}
+
+/// Measures what a part of a check takes.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    started: Instant,
+    cpu_before: Duration,
+}
+
+impl Meter {
+    pub(crate) fn start() -> Self {
+        Self { started: now(), cpu_before: cpu_of_children() }
+    }
+
+    pub(crate) fn stop(&self) -> Cost {
+        Cost {
+            wall_s: seconds(now().duration_since(self.started)),
+            cpu_s: seconds(cpu_of_children().saturating_sub(self.cpu_before)),
+            external_spend: 0,
+            runs: Vec::new(),
+        }
+    }
+}
+
+/// The mean of what the runs of a part took.
+pub(crate) fn cost_of_runs(part: &str, spent: &[Spent]) -> RunCost {
+    let runs = u32::try_from(spent.len()).unwrap_or(u32::MAX);
+    let mean = |of: fn(&Spent) -> Duration| {
+        let total: Duration = spent.iter().map(of).sum();
+        seconds(total.checked_div(runs).unwrap_or_default())
+    };
+    let resident_kib = spent.iter().filter_map(|spent| spent.resident_kib).max();
+    RunCost {
+        part: part.to_owned(),
+        runs,
+        wall_s: mean(|spent| spent.wall),
+        cpu_s: mean(|spent| spent.cpu),
+        resident_mib: resident_kib.map(|kib| tenths(kib as f64 / 1024.0)),
+        ratio_to_native: None,
+    }
+}
+
+/// One digit behind the point: more would pretend to a precision that a shared machine doesn't have.
+pub(crate) fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
 }
 
 /// Seconds to the millisecond.

@@ -49,6 +49,7 @@ fn result(name: &str, expected: Option<usize>, observed: Option<usize>) -> Contr
         name: name.to_owned(),
         kind: "comparer".to_owned(),
         condition: None,
+        part: None,
         expected: words(expected),
         observed: words(observed),
         passed: expected == observed,

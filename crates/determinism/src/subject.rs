@@ -67,7 +67,8 @@ pub(crate) fn relaxations(
     found
 }
 
-fn resolve(program: &str, search_path: Option<&OsStr>) -> Option<PathBuf> {
+/// Where a program is, as a shell finds it.
+pub(crate) fn resolve(program: &str, search_path: Option<&OsStr>) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| path.is_file());
     }

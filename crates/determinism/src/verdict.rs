@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::Condition;
+use crate::plan::{Condition, ExecutorKind};
 use crate::record::{
     Cell, ControlResult, Decision, Level, Qualifier, Reason, Recommendation, SeedProbe, Verdict,
 };
@@ -30,12 +30,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) divergences: usize,
     /// Records that the subject wrote, in all runs.
     pub(crate) records: u64,
+    /// Whether a machine's trace, kernel log and files were compared too.
+    pub(crate) machine: bool,
     pub(crate) seed_probe: Option<&'a SeedProbe>,
     pub(crate) normalised: bool,
 }
 
 /// The level, with its qualifiers, or the reason why there is none.
 pub(crate) fn decide(facts: &Facts<'_>) -> Verdict {
+    if let Some(failure) = facts.failure.filter(|failure| failure.reason == Reason::ExecutorUnavailable) {
+        return Verdict { level: Level::NotRun, ..no_result(failure.reason, failure.detail.clone()) };
+    }
     let missing = facts.controls.is_empty().then_some("no control ran".to_owned());
     let failed = facts.controls.iter().find(|control| !control.passed).map(|control| {
         format!(
@@ -65,7 +70,8 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Verdict {
     if facts.seed_probe.is_some_and(|probe| probe.differs) {
         qualifiers.insert(Qualifier::SeedSensitive);
     }
-    Verdict { level: Level::OutputEqual, qualifiers, reason: None, detail: None }
+    let level = if facts.machine { Level::StateEqual } else { Level::OutputEqual };
+    Verdict { level, qualifiers, reason: None, detail: None }
 }
 
 fn no_result(reason: Reason, detail: String) -> Verdict {
@@ -78,12 +84,19 @@ fn no_result(reason: Reason, detail: String) -> Verdict {
 }
 
 /// One row of the matrix, from the number of runs, how many repeated the reference run, and the distinct outcomes.
-pub(crate) fn cell(condition: Condition, seed: u64, runs: u32, equal: u32, distinct: u32) -> Cell {
+pub(crate) fn cell(
+    condition: Condition,
+    part: &str,
+    seed: u64,
+    runs: u32,
+    equal: u32,
+    distinct: u32,
+) -> Cell {
     let repetitions = runs.saturating_sub(1);
     let diverged = repetitions - equal.min(repetitions);
     Cell {
         condition,
-        part: "boot".to_owned(),
+        part: part.to_owned(),
         seed,
         runs,
         equal,
@@ -104,17 +117,21 @@ fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// What to do about the verdict. `drop` is never said natively: it takes an executor that pins things to show that
-/// pinning doesn't help.
-pub(crate) fn recommend(verdict: &Verdict, cells: &[Cell]) -> Recommendation {
+/// What to do about the verdict. `drop` is said only of an executor that pins everything and still saw a difference:
+/// natively, and in a sandbox, more pinning may help.
+pub(crate) fn recommend(verdict: &Verdict, cells: &[Cell], executor: &str) -> Recommendation {
     let (decision, reasons) = match (verdict.level, verdict.reason) {
-        (Level::OutputEqual, _) => adopt_or_revisit(verdict, cells),
+        (Level::OutputEqual | Level::TraceEqual | Level::StateEqual, _) => adopt_or_revisit(verdict, cells),
+        (Level::Diverged, _) if executor == ExecutorKind::Vm.name() => (
+            Decision::Drop,
+            vec!["DIVERGED: with everything pinned it still differs; another machine or another version would change that"
+                .to_owned()],
+        ),
         (Level::Diverged, _) => (
             Decision::Revisit,
             vec![
                 "DIVERGED: remove what differs, or don't compare outputs of this subject".to_owned(),
-                "EXECUTOR_UNAVAILABLE: an executor that pins time, entropy and scheduling could confirm causes"
-                    .to_owned(),
+                "PINS_MISSING: --executor vm pins time, entropy and scheduling, and --ablate confirms causes".to_owned(),
             ],
         ),
         (_, Some(reason)) => (Decision::NoGo, vec![reason_to_act(reason).to_owned()]),
@@ -132,8 +149,12 @@ fn adopt_or_revisit(verdict: &Verdict, cells: &[Cell]) -> (Decision, Vec<String>
         reasons.push("BOUND_TOO_WIDE: give --runs 60 or more to bring each bound below 5 %".to_owned());
     }
     if reasons.is_empty() {
-        let adopt =
-            "OUTPUT_EQUAL: comparing this subject's output natively is enough; a divergence would change it";
+        let adopt = match verdict.level {
+            Level::OutputEqual => {
+                "OUTPUT_EQUAL: comparing this subject's output is enough here; a divergence would change it"
+            }
+            _ => "STATE_EQUAL: run it in this machine, where a seed repeats it; a divergence would change it",
+        };
         (Decision::Adopt, vec![adopt.to_owned()])
     } else {
         (Decision::Revisit, reasons)
@@ -154,6 +175,7 @@ fn reason_to_act(reason: Reason) -> &'static str {
             "SCRIPT_INCOMPLETE: the subject ended early; correct the script or the subject"
         }
         Reason::OutputTooLarge => "OUTPUT_TOO_LARGE: make the subject write less",
+        Reason::ExecutorUnavailable => "EXECUTOR_UNAVAILABLE: install what its prerequisite names",
         Reason::LoadAbsent => {
             "LOAD_ABSENT: the load was not there all the time; run on a machine that lets it run"
         }
@@ -169,6 +191,7 @@ mod tests {
             name: "clock".to_owned(),
             kind: "positive".to_owned(),
             condition: Some(Condition::Idle),
+            part: None,
             expected: "differs".to_owned(),
             observed: if passed { "differs" } else { "equal" }.to_owned(),
             passed,
@@ -185,10 +208,17 @@ mod tests {
         records: u64,
         other_seed_differs: bool,
         normalised: bool,
+        machine: bool,
     }
 
     fn rows(runs: u32, equal: u32) -> Vec<Cell> {
-        [Condition::Idle, Condition::Loaded].map(|condition| cell(condition, 1, runs, equal, 1)).to_vec()
+        [Condition::Idle, Condition::Loaded]
+            .map(|condition| cell(condition, "boot", 1, runs, equal, 1))
+            .to_vec()
+    }
+
+    fn unavailable() -> Option<Failure> {
+        Some(Failure { reason: Reason::ExecutorUnavailable, detail: "qemu is missing".to_owned() })
     }
 
     fn timeout() -> Option<Failure> {
@@ -205,6 +235,7 @@ mod tests {
             records: 50,
             other_seed_differs: false,
             normalised: false,
+            machine: false,
         };
         change(&mut case);
         let verdict = decide(&Facts {
@@ -214,10 +245,11 @@ mod tests {
             failure: case.failure.as_ref(),
             divergences: case.divergences,
             records: case.records,
+            machine: case.machine,
             seed_probe: Some(&SeedProbe { seed: 2, differs: case.other_seed_differs }),
             normalised: case.normalised,
         });
-        let decision = recommend(&verdict, &case.cells).decision;
+        let decision = recommend(&verdict, &case.cells, if case.machine { "vm" } else { "native" }).decision;
         let said = format!("{:?} {:?} {:?} {decision:?}", verdict.level, verdict.qualifiers, verdict.reason);
         assert_eq!(said, expected);
     }
@@ -232,7 +264,16 @@ mod tests {
             "OutputEqual {Loaded, SeedSensitive, ControlsPassed} None Revisit",
         );
         check(|case| case.normalised = true, "OutputEqual {Loaded, ControlsPassed, Normalised} None Revisit");
+        check(|case| case.machine = true, "StateEqual {Loaded, ControlsPassed} None Revisit");
         check(|case| case.divergences = 1, "Diverged {ControlsPassed} None Revisit");
+        check(
+            |case| {
+                case.machine = true;
+                case.divergences = 1;
+            },
+            "Diverged {ControlsPassed} None Drop",
+        );
+        check(|case| case.failure = unavailable(), "NotRun {} Some(ExecutorUnavailable) NoGo");
         check(|case| case.cells = rows(5, 3), "Diverged {ControlsPassed} None Revisit");
         check(|case| case.controls.push(control(false)), "NoResult {} Some(ControlFailed) NoGo");
         check(|case| case.controls.clear(), "NoResult {} Some(ControlFailed) NoGo");
@@ -257,7 +298,7 @@ mod tests {
     #[test]
     fn the_bound_is_that_of_the_repetitions_and_gives_way_to_a_rate() {
         let row = |runs, equal| {
-            let cell = cell(Condition::Idle, 1, runs, equal, 1);
+            let cell = cell(Condition::Idle, "boot", 1, runs, equal, 1);
             (cell.bound_95, cell.rate)
         };
         assert_eq!(row(5, 4), (Some(0.527_129), None));

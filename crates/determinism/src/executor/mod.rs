@@ -7,21 +7,25 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::clock::Progress;
+use crate::factor::Factor;
 use crate::record::Host;
 use crate::script::Script;
 use crate::stream::Recording;
 use crate::verdict::Failure;
 
+pub(crate) mod antithesis;
 mod native;
+mod sandbox;
 
 pub(crate) use native::Native;
+pub(crate) use sandbox::Sandbox;
 
 /// Where a subject finds the seed.
 pub(crate) const SEED_VARIABLE: &str = "TIDEGATE_SEED";
 
 /// What of a life is observed: all of it, or what follows a snapshot. The two are never pooled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Part {
     /// From the start of the machine, or of the process where there is no machine.
     Boot,
     /// From a snapshot of a booted machine.
@@ -30,7 +34,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Its name in a record.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Boot => "boot",
             Self::Restored => "restored",
@@ -123,6 +127,14 @@ pub(crate) trait Executor: Debug {
 
     /// What it holds still, in words for the record.
     fn pins(&self) -> Vec<String>;
+
+    /// What it leaves free, in words for the record.
+    fn not_pinned(&self) -> Vec<String>;
+
+    /// What it can change while everything else stays as it is.
+    fn levers(&self) -> &'static [Factor] {
+        &[]
+    }
 
     /// The parts of a life that it can run.
     fn parts(&self) -> &'static [Part];

@@ -30,7 +30,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 16;
 
 /// Runs each task as a process of this machine. The control among the executors: it pins nothing.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Native<'a> {
     pub(crate) companion: &'a Path,
     pub(crate) guard: &'a Guard,
@@ -45,16 +45,36 @@ impl Executor for Native<'_> {
         Vec::new()
     }
 
+    fn not_pinned(&self) -> Vec<String> {
+        vec!["everything: nothing is pinned natively".to_owned()]
+    }
+
     fn parts(&self) -> &'static [Part] {
         &[Part::Boot]
     }
 
     fn run(&mut self, job: &Job<'_>, progress: &mut Progress<'_>) -> Result<Run, Failure> {
+        self.run_with(job, progress, |task| {
+            let mut command = Command::new(self.program(task));
+            command.args(task.arguments);
+            command
+        })
+    }
+}
+
+impl<'a> Native<'a> {
+    /// Runs the tasks of a job, each by the command that stands for it.
+    pub(super) fn run_with(
+        &self,
+        job: &Job<'_>,
+        progress: &mut Progress<'_>,
+        command: impl Fn(&Task<'_>) -> Command,
+    ) -> Result<Run, Failure> {
         let (started, cpu_before) = (now(), cpu_of_children());
         let recordings = job
             .tasks
             .iter()
-            .map(|task| self.task(task, job, progress))
+            .map(|task| self.task(command(task), task, job, progress))
             .collect::<Result<Vec<_>, Failure>>()?;
         let spent = Spent {
             wall: now().duration_since(started),
@@ -77,20 +97,27 @@ enum Event {
     Exited,
 }
 
-impl Native<'_> {
+impl<'a> Native<'a> {
+    /// What a task runs.
+    fn program<'b>(&self, task: &Task<'b>) -> &'b OsStr
+    where
+        'a: 'b,
+    {
+        match task.program {
+            Program::Subject(program) => OsStr::new(program),
+            Program::Companion => self.companion.as_os_str(),
+        }
+    }
+
     fn task(
         &self,
+        mut command: Command,
         task: &Task<'_>,
         job: &Job<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Recording, Failure> {
-        let program = match task.program {
-            Program::Subject(program) => OsStr::new(program),
-            Program::Companion => self.companion.as_os_str(),
-        };
         let started = now();
-        let mut child = Command::new(program)
-            .args(task.arguments)
+        let mut child = command
             .env(SEED_VARIABLE, job.seed.to_string())
             .env(MARK_VARIABLE, self.guard.mark())
             .envs(&job.levers.environment)
@@ -100,7 +127,8 @@ impl Native<'_> {
             .process_group(0)
             .spawn()
             .map_err(|error| {
-                failure(Reason::StartFailed, format!("failed to start {}: {error}", program.display()))
+                let program = command.get_program().display();
+                failure(Reason::StartFailed, format!("failed to start {program}: {error}"))
             })?;
         let pid = child.id();
         let observed = observe(&mut child, task.script, job.deadline, started, progress);

@@ -30,7 +30,12 @@ fn the_exit_code_says_whether_there_is_a_verdict() {
     check(&with(&["--", "true"]), 1, "No result for `true`: NO_RECORDS", "");
     check(&[], 2, "", "nothing to run: name the subject after `--`");
     check(&["--image", "x"], 2, "", "--image x is not available yet");
-    check(&["--executor", "vm", "--", "a"], 2, "", "--executor vm is not available yet");
+    check(
+        &with(&["--executor", "antithesis", "--", "a"]),
+        1,
+        "Not run `a`: EXECUTOR_UNAVAILABLE, it is only",
+        "",
+    );
     check(
         &["--out", "/dev/null/x", "--condition", "idle", "--", "echo", "a"],
         2,
@@ -42,7 +47,7 @@ fn the_exit_code_says_whether_there_is_a_verdict() {
 }
 
 #[test]
-fn both_files_are_written_whole_and_the_json_is_the_record() {
+fn every_file_is_written_whole_and_the_json_is_the_record() {
     let directory = tempfile::tempdir().unwrap();
     let output = tool(directory.path(), &["--condition", "idle", "--json", "--", "echo", "a"]);
     let out = directory.path().join("target/tidegate/determinism");
@@ -55,5 +60,10 @@ fn both_files_are_written_whole_and_the_json_is_the_record() {
     assert_eq!(markdown, record.markdown());
     let mut names: Vec<_> = out.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["determinism.json", "determinism.md"]);
+    assert_eq!(names, ["determinism.json", "determinism.md", "index.html"]);
+    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    assert_eq!(page, record.html());
+    for elsewhere in ["<script", "src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(elsewhere), "the page needs {elsewhere:?} from elsewhere");
+    }
 }

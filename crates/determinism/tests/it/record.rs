@@ -1,7 +1,7 @@
 //! The stored format: what the schema refuses, what a reader sees.
 
 use serde_json::{Value, json};
-use tidegate_determinism::{Level, Record};
+use tidegate_determinism::{Level, Reason, Record};
 
 use crate::support::{faults, repository};
 
@@ -97,5 +97,7 @@ fn each_level_has_an_answer_of_one_line() {
     let mut record: Record = serde_json::from_value(stored("record-v1-equal.json")).unwrap();
     insta::assert_snapshot!(record.answer());
     record.verdict.level = Level::NotRun;
+    record.verdict.reason = Some(Reason::ExecutorUnavailable);
+    record.verdict.detail = Some("qemu-system-x86_64 is missing: apt-get install qemu-system-x86".to_owned());
     insta::assert_snapshot!(record.answer());
 }
