@@ -9,6 +9,7 @@ mod faults;
 mod fixture;
 mod locks;
 mod opening;
+mod power;
 mod processes;
 mod rewriting;
 mod support;

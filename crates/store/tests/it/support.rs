@@ -148,9 +148,14 @@ impl Tame {
 
     /// Waits until a sync is being held.
     pub(crate) fn wait_for_a_held_sync(&self) {
+        self.wait_for_held_syncs(1);
+    }
+
+    /// Waits until so many syncs are being held.
+    pub(crate) fn wait_for_held_syncs(&self, count: usize) {
         let orders = self.orders.lock().unwrap();
         let (_orders, timeout) =
-            self.changed.wait_timeout_while(orders, DEADLINE, |o| o.waiting == 0).unwrap();
+            self.changed.wait_timeout_while(orders, DEADLINE, |o| o.waiting < count).unwrap();
         assert!(!timeout.timed_out(), "nobody wanted to sync");
     }
 
