@@ -1,6 +1,7 @@
 //! The one real clock. Nothing else in the workspace reads the time.
 
 use crate::HostError;
+use crate::offset::BootOffset;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,9 +20,11 @@ pub fn boot_id() -> Result<BootId, HostError> {
 }
 
 /// `CLOCK_BOOTTIME`, which counts suspend and ignores clock changes, with the boot id it counts from; and the wall clock for people.
+/// It counts from the machine's boot in a time namespace too.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     boot: BootId,
+    offset: BootOffset,
 }
 
 impl SystemClock {
@@ -30,16 +33,14 @@ impl SystemClock {
     /// # Errors
     /// As [`boot_id`].
     pub fn new() -> Result<Self, HostError> {
-        boot_id().map(|boot| Self { boot })
+        boot_id().map(|boot| Self { boot, offset: BootOffset::of_this_process() })
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
         let t = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(t.tv_sec).unwrap_or(0);
-        let millis = u64::try_from(t.tv_nsec).unwrap_or(0) / 1_000_000;
-        Now { boot: self.boot, boot_ms: seconds * 1_000 + millis, wall: wall() }
+        Now { boot: self.boot, boot_ms: self.offset.real_millis(t.tv_sec, t.tv_nsec), wall: wall() }
     }
 }
 

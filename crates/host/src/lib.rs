@@ -20,6 +20,7 @@ mod entropy;
 mod environ;
 mod error;
 mod identity;
+mod offset;
 mod pidfd;
 mod probe;
 mod stat;

@@ -1,5 +1,6 @@
 //! Whether one incarnation of a process is alive. "Cannot tell" is an answer of its own and never proof of death.
 
+use crate::offset::BootOffset;
 use crate::{HostError, boot_id, pid_namespace, stat_of};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -10,6 +11,8 @@ use tidegate_core::{BootId, Liveness, Probe, ProcessIdentity};
 pub struct ProcProbe {
     boot: BootId,
     pid_ns: u64,
+    /// Start times may be one tick off here.
+    blurred: bool,
 }
 
 impl ProcProbe {
@@ -18,7 +21,8 @@ impl ProcProbe {
     /// # Errors
     /// [`HostError`] when `/proc` can't be read.
     pub fn new() -> Result<Self, HostError> {
-        Ok(Self { boot: boot_id()?, pid_ns: pid_namespace(std::process::id())? })
+        let blurred = BootOffset::of_this_process().blurs_ticks();
+        Ok(Self { boot: boot_id()?, pid_ns: pid_namespace(std::process::id())?, blurred })
     }
 }
 
@@ -31,6 +35,9 @@ impl Probe for ProcProbe {
             return Liveness::Unknown;
         }
         match stat_of(process.pid) {
+            Ok(stat) if stat.start_ticks.abs_diff(process.start_ticks) == 1 && self.blurred => {
+                Liveness::Unknown
+            }
             Ok(stat) if stat.start_ticks != process.start_ticks || stat.is_zombie() => Liveness::Dead,
             Ok(_) => Liveness::Alive,
             Err(HostError::Gone { pid }) if is_unknown_to_the_kernel(pid) => Liveness::Dead,

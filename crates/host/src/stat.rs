@@ -1,6 +1,7 @@
 //! `/proc/PID/stat`: the fields that tell processes, groups and incarnations apart.
 
 use crate::HostError;
+use crate::offset::BootOffset;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -21,7 +22,7 @@ pub struct ProcStat {
     pub session: u32,
     /// Field 20: its threads.
     pub threads: u64,
-    /// Field 22: clock ticks from boot to its start.
+    /// Field 22: clock ticks from boot to its start, whatever time namespace this is read in.
     pub start_ticks: u64,
 }
 
@@ -80,7 +81,10 @@ pub fn stat_of(pid: u32) -> Result<ProcStat, HostError> {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
     let line = fs::read(&path).map_err(|source| unreadable(pid, &path, source))?;
     match ProcStat::parse(&line) {
-        Some(stat) => Ok(stat),
+        Some(stat) => {
+            let start_ticks = BootOffset::of_this_process().real_ticks(stat.start_ticks);
+            Ok(ProcStat { start_ticks, ..stat })
+        }
         None if is_reaped(&line) => Err(HostError::Gone { pid }),
         None => Err(HostError::malformed(path, &line)),
     }

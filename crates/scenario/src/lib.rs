@@ -31,9 +31,11 @@
 mod files;
 mod manual;
 mod parse;
+mod rights;
 mod timeline;
 
 pub use files::scenarios_in;
 pub use manual::{CountingIds, ManualClock};
 pub use parse::{Scenario, ScenarioError, Step, parse_millis};
+pub use rights::{in_namespaces, under};
 pub use timeline::{Timeline, seconds};
