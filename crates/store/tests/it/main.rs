@@ -8,6 +8,7 @@ mod durability;
 mod faults;
 mod fixture;
 mod locks;
+mod mounts;
 mod opening;
 mod power;
 mod processes;

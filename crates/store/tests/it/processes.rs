@@ -26,13 +26,24 @@ pub(crate) struct Child {
 
 impl Child {
     pub(crate) fn start(test: &str, role: &str, dir: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let program = Command::new(std::env::current_exe().unwrap());
+        Self::start_as(program, test, role, dir, Stdio::null())
+    }
+
+    /// As [`Child::start`], behind a command that runs a program in its own way.
+    pub(crate) fn start_under(mut command: Command, test: &str, role: &str, dir: &Path) -> Self {
+        command.arg(std::env::current_exe().unwrap());
+        Self::start_as(command, test, role, dir, Stdio::inherit())
+    }
+
+    fn start_as(mut command: Command, test: &str, role: &str, dir: &Path, stderr: Stdio) -> Self {
+        let mut process = command
             .args([test, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(DIR, dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -58,7 +69,7 @@ impl Child {
         self.process.stdin.take();
     }
 
-    fn ends_well(mut self) {
+    pub(crate) fn ends_well(mut self) {
         self.close_stdin();
         while self.next_ack().is_some() {}
         assert!(self.process.wait().unwrap().success());
@@ -104,8 +115,15 @@ fn four_processes_lose_no_increment() {
     assert_eq!(values, ["25", "25", "25", "25", "100"]);
 }
 
-/// How often writers are killed here: a thousand times belongs into a longer run.
-const KILLS: usize = 30;
+/// How often a writer is killed, unless [`KILLS_ENV`] says otherwise: the full run does it a thousand times.
+const KILLS: usize = 100;
+const KILLS_ENV: &str = "TIDEGATE_KILLS";
+
+/// How many write at a time.
+const WRITERS: usize = 4;
+
+/// After so many commits a writer compacts, so that it is killed in the middle of that too.
+const COMPACT_EVERY: usize = 8;
 
 #[test]
 fn what_was_acknowledged_survives_kill_9_and_nothing_is_half_there() {
@@ -116,26 +134,30 @@ fn what_was_acknowledged_survives_kill_9_and_nothing_is_half_there() {
             let txn = put(&format!("left/{name}"), &name).and(put(&format!("right/{name}"), &name));
             block_on(store.commit(txn)).unwrap();
             println!("ack {name}");
-            if n % 4 == 3 {
+            if n % COMPACT_EVERY == 3 {
                 block_on(store.compact()).unwrap();
             }
         }
     }
+    let kills = std::env::var(KILLS_ENV).map_or(KILLS, |kills| kills.parse().unwrap());
     let place = Place::new();
     let store = place.open();
     let start = || Child::start("processes::what_was_acknowledged_survives", "write", place.path());
-    let mut steady = start();
+    let mut writers: Vec<Child> = (0..WRITERS).map(|_| start()).collect();
     let mut acknowledged = Vec::new();
-    for round in 0..KILLS {
-        let mut child = start();
-        acknowledged.extend((0..=round % 7).map_while(|_| child.next_ack()));
-        child.kill();
-        acknowledged.extend(std::iter::from_fn(|| child.next_ack()));
-        acknowledged.extend(steady.next_ack());
+    for round in 0..kills {
+        // Whatever the others are doing now, and this one is about to: the next commit, its sync, a compaction.
+        let writer = &mut writers[round % WRITERS];
+        acknowledged.extend((0..=round % 7).map_while(|_| writer.next_ack()));
+        writer.kill();
+        acknowledged.extend(std::iter::from_fn(|| writer.next_ack()));
+        *writer = start();
     }
-    steady.kill();
-    acknowledged.extend(std::iter::from_fn(|| steady.next_ack()));
-    assert!(acknowledged.len() > 2 * KILLS, "{} acknowledged", acknowledged.len());
+    for writer in &mut writers {
+        writer.kill();
+        acknowledged.extend(std::iter::from_fn(|| writer.next_ack()));
+    }
+    assert!(acknowledged.len() > kills, "{} acknowledged", acknowledged.len());
 
     let check = |records: Vec<(String, String)>| {
         let side = |side: &str| -> BTreeMap<String, String> {
