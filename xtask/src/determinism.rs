@@ -1,10 +1,11 @@
 //! `cargo xtask determinism [flags] [-- COMMAND…]`: the check of `tidegate-determinism`, with the pinned MCP server
 //! and its scripted conversation as the subject unless another is named.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
-use tidegate_determinism::{CheckArgs, run as check};
+use tidegate_determinism::{CheckArgs, DEFAULT_CACHE, run as check};
 
 use crate::workspace::Workspace;
 
@@ -17,16 +18,20 @@ const SUBJECT: [&str; 3] = [
 const CONVERSATION: &str = "fixtures/determinism/everything.jsonl";
 
 pub(crate) fn run(workspace: &Workspace, mut args: CheckArgs) -> anyhow::Result<ExitCode> {
-    if args.command.is_empty() {
+    if args.cache == Path::new(DEFAULT_CACHE) {
+        args.cache = workspace.results();
+    }
+    if args.command.is_empty() && args.image.is_none() && args.rootfs.is_none() {
         std::env::set_current_dir(&workspace.root)?;
         args.command = SUBJECT.map(str::to_owned).to_vec();
         args.script.get_or_insert_with(|| CONVERSATION.into());
-        if !std::path::Path::new(SUBJECT[1]).exists() {
+        if !Path::new(SUBJECT[1]).exists() {
             bail!("{} isn't installed: cargo xtask setup", SUBJECT[1]);
         }
     }
-    let plan = args.plan(companion(workspace)?, "cargo xtask determinism")?;
-    let record = check(&plan, &mut |line| eprintln!("{line}"))?;
+    let mut tell = |line: &str| eprintln!("{line}");
+    let plan = args.plan(companion(workspace)?, "cargo xtask determinism", &mut tell)?;
+    let record = check(&plan, &mut tell)?;
     record.write(&args.out)?;
     if args.json {
         print!("{}", record.json()?);

@@ -6,8 +6,10 @@ use std::time::Duration;
 use crate::error::RunError;
 use crate::executor::Part;
 use crate::go_no_go;
+use crate::image::{Image, Root};
 use crate::plan::{
-    Condition, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, ExecutorKind, NO_IMAGE, Plan, default_hogs,
+    Condition, DEFAULT_CACHE, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, ExecutorKind, NO_IMAGE, Plan,
+    default_hogs,
 };
 use crate::script::Script;
 
@@ -53,13 +55,16 @@ pub struct CheckArgs {
     /// Decisions that were made about access and cost, as JSON
     #[arg(long, value_name = "FILE")]
     pub decisions: Option<PathBuf>,
-    /// An OCI image as the subject (not available yet)
-    #[arg(long)]
+    /// An OCI layout or archive that the subject is in
+    #[arg(long, value_name = "PATH[@DIGEST]", conflicts_with = "rootfs")]
     pub image: Option<String>,
-    /// A root file system as the subject (not available yet)
-    #[arg(long)]
+    /// A directory that the subject has as its root
+    #[arg(long, value_name = "DIR")]
     pub rootfs: Option<PathBuf>,
-    /// The subject
+    /// Where kernels, snapshots and unpacked images are kept from one check to the next
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_CACHE)]
+    pub cache: PathBuf,
+    /// The subject [default: what the image runs]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -72,19 +77,40 @@ impl CheckArgs {
     ///
     /// # Errors
     ///
-    /// When something isn't available yet, no command is given, a number is out of bounds or the script is unusable.
-    pub fn plan(&self, companion: PathBuf, invoked_as: &str) -> Result<Plan, RunError> {
-        self.refuse_what_comes_later()?;
+    /// When no command is given, a number is out of bounds, the script is unusable or the image is.
+    pub fn plan(
+        &self,
+        companion: PathBuf,
+        invoked_as: &str,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Plan, RunError> {
+        let mut image = NO_IMAGE.to_owned();
+        let roots = self.cache.join("roots");
+        let root = match (&self.image, &self.rootfs) {
+            (Some(path), _) => {
+                let opened = Image::open(path)?;
+                image = format!("{}@{}", path.split('@').next().unwrap_or_default(), opened.digest());
+                Some(Root::of_image(&opened, &roots, progress)?)
+            }
+            (None, Some(directory)) => Some(Root::of_directory(directory, &roots, progress)?),
+            (None, None) => None,
+        };
+        let mut argv = self.command.clone();
+        if let (true, Some(root)) = (argv.is_empty(), &root) {
+            argv.clone_from(&root.config.argv);
+        }
         let mut conditions = self.conditions.clone();
         conditions.sort();
         conditions.dedup();
         let plan = Plan {
-            argv: self.command.clone(),
+            argv,
             script: self.script.as_deref().map(Script::read).transpose()?,
             executor: self.executor,
             parts: self.parts.clone(),
             ablate: self.ablate,
-            image: NO_IMAGE.to_owned(),
+            root,
+            cache: self.cache.clone(),
+            image,
             hand_over: (self.executor == ExecutorKind::Antithesis).then(|| self.out.join("antithesis")),
             on_record: self.decisions.as_deref().map(go_no_go::read).transpose()?.unwrap_or_default(),
             runs: self.runs,
@@ -97,15 +123,6 @@ impl CheckArgs {
         };
         plan.validate()?;
         Ok(plan)
-    }
-
-    fn refuse_what_comes_later(&self) -> Result<(), RunError> {
-        let what = match (&self.image, &self.rootfs) {
-            (None, None) => return Ok(()),
-            (Some(image), _) => format!("--image {image}"),
-            (None, Some(rootfs)) => format!("--rootfs {}", rootfs.display()),
-        };
-        Err(RunError::NotAvailableYet { what })
     }
 
     /// The command that repeats this check, with everything that isn't a default.
@@ -133,10 +150,18 @@ impl CheckArgs {
         if let Some(script) = &self.script {
             add("--script", script.display().to_string());
         }
+        if let Some(image) = &self.image {
+            add("--image", image.clone());
+        }
+        if let Some(rootfs) = &self.rootfs {
+            add("--rootfs", rootfs.display().to_string());
+        }
         if self.ablate {
             line.push_str(" --ablate");
         }
-        line.push_str(" --");
+        if !self.command.is_empty() {
+            line.push_str(" --");
+        }
         for word in &self.command {
             line.push(' ');
             line.push_str(&quote(word));
@@ -184,7 +209,9 @@ mod tests {
 
     fn plan(line: &[&str]) -> Result<Plan, String> {
         let line = Line::try_parse_from(["check"].iter().chain(line)).map_err(|error| error.to_string())?;
-        line.args.plan("companion".into(), "cargo xtask determinism").map_err(|error| error.to_string())
+        line.args
+            .plan("companion".into(), "cargo xtask determinism", &mut |_| ())
+            .map_err(|error| error.to_string())
     }
 
     fn refused(line: &[&str], expected: &str) {
@@ -199,8 +226,9 @@ mod tests {
             &["--decisions", "no-such-file", "--", "true"],
             "failed to read the decisions in no-such-file",
         );
-        refused(&["--image", "sha256:00"], "--image sha256:00 is not available yet");
-        refused(&["--rootfs", "dir"], "--rootfs dir is not available yet");
+        refused(&["--image", "a", "--rootfs", "b"], "cannot be used with");
+        refused(&["--image", "no-such-image"], "no-such-image");
+        refused(&["--rootfs", "no-such-directory", "--", "true"], "no-such-directory");
         refused(&[], "nothing to run");
         refused(&["--runs", "1", "--", "true"], "--runs is 1");
         refused(&["--condition", "hot", "--", "true"], "possible values: idle, loaded");

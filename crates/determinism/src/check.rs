@@ -8,7 +8,7 @@ use crate::clock::Progress;
 use crate::error::RunError;
 use crate::examine::{Examination, examine};
 use crate::executor::antithesis::{self, HandOver};
-use crate::executor::{Executor, Native, Sandbox};
+use crate::executor::{Executor, Native, Sandbox, Vm};
 use crate::go_no_go::{self, GoNoGo, Question};
 use crate::guard::Guard;
 use crate::normalise;
@@ -71,11 +71,19 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunErr
 }
 
 /// The executor of a plan, or what is missing and how to get it.
-fn find<'a>(plan: &Plan, native: Native<'a>) -> Result<Box<dyn Executor + 'a>, String> {
+fn find<'a>(plan: &'a Plan, native: Native<'a>) -> Result<Box<dyn Executor + 'a>, String> {
     match plan.executor {
         ExecutorKind::Native => Ok(Box::new(native)),
         ExecutorKind::Sandbox => Sandbox::find(native).map(|sandbox| Box::new(sandbox) as Box<dyn Executor>),
-        ExecutorKind::Vm => Err("no machine is set up here".to_owned()),
+        ExecutorKind::Vm => {
+            match &plan.root {
+                Some(root) => Vm::prepare(&plan.cache, root, native.guard)
+                    .map(|vm| Box::new(vm) as Box<dyn Executor>)
+                    .map_err(|failure| failure.detail),
+                None => Err("the executor `vm` needs a root file system: give --image PATH or --rootfs DIR"
+                    .to_owned()),
+            }
+        }
         ExecutorKind::Antithesis => Err(hand_over(plan)),
     }
 }

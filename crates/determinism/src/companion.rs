@@ -2,9 +2,11 @@
 
 use std::io;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use crate::{guard, load};
 
-pub use crate::programs::Program;
+pub use tidegate_guest::Program;
 
 /// What the binary is started for.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -12,6 +14,7 @@ pub enum Role {
     /// Be one of the programs that must differ, or must not.
     Control {
         /// Which.
+        #[arg(value_parser = program())]
         program: Program,
     },
     /// Keep a core busy until the end of the input.
@@ -23,6 +26,11 @@ pub enum Role {
         /// What the processes to kill carry in their environment.
         mark: String,
     },
+}
+
+fn program() -> impl TypedValueParser<Value = Program> {
+    PossibleValuesParser::new(Program::ALL.map(Program::name))
+        .try_map(|name| Program::named(&name).ok_or("there is no such program"))
 }
 
 impl Role {

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use tidegate_guest::Program;
+
 use crate::clock::Progress;
 use crate::compare::Trace;
 use crate::executor::{self, Executor, Job, Levers, Part, Task};
 use crate::normalise::normalise;
 use crate::plan::{Condition, ExecutorKind};
-use crate::programs::Program;
 use crate::record::{ControlResult, Reason};
 use crate::stream::Recording;
 use crate::verdict::Failure;
@@ -93,7 +94,7 @@ pub(crate) fn run_all(
             Err(failure) => failure.detail.clone(),
         };
         ControlResult {
-            name: program.name(),
+            name: program.name().to_owned(),
             kind: kind.to_owned(),
             condition: Some(condition),
             part: shown_part.clone(),
@@ -114,7 +115,7 @@ fn once(
     seed: u64,
     progress: &mut Progress<'_>,
 ) -> Result<Left, Failure> {
-    let arguments = CONTROLS.map(|(program, _)| ["control".to_owned(), program.name()]);
+    let arguments = CONTROLS.map(|(program, _)| ["control".to_owned(), program.name().to_owned()]);
     let tasks: Vec<Task<'_>> = arguments
         .iter()
         .map(|arguments| Task { program: executor::Program::Companion, arguments, script: None })

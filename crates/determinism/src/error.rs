@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::image::ImageError;
 use crate::script::ScriptError;
 
 /// A check that could not run; the command line exits 2.
@@ -12,12 +13,9 @@ pub enum RunError {
     /// No command was given.
     #[error("nothing to run: name the subject after `--`, as in `-- COMMAND ARG…`")]
     NoCommand,
-    /// Something that a later version brings.
-    #[error("{what} is not available yet; run a command natively: `-- COMMAND ARG…`")]
-    NotAvailableYet {
-        /// The flag and its value.
-        what: String,
-    },
+    /// The image or directory can't be a subject's root.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// A number outside its bounds.
     #[error("{what} is {value}; give a value from {min} to {max}")]
     OutOfBounds {

@@ -46,7 +46,6 @@ mod load;
 mod normalise;
 mod pictures;
 mod plan;
-mod programs;
 mod questions;
 mod record;
 mod report;
@@ -63,7 +62,7 @@ pub use check::run;
 pub use error::RunError;
 pub use executor::Part;
 pub use factor::Factor;
-pub use plan::{Condition, ExecutorKind, Plan};
+pub use plan::{Condition, DEFAULT_CACHE, ExecutorKind, Plan};
 pub use record::{
     Cause, Cell, Channel, Confidence, Context, ControlResult, Cost, Decision, Divergence, Executor, Host,
     Level, Observation, Outcome, Prerequisite, Qualifier, Reason, Recommendation, Record, Rule, RunCost,

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let plan = args.plan(std::env::current_exe()?, "tidegate-determinism")?;
+    let plan = args.plan(std::env::current_exe()?, "tidegate-determinism", &mut |line| say(line))?;
     let record = run(&plan, &mut |line| say(line))?;
     record.write(&args.out)?;
     io::stdout().write_all(printed(&record, args)?.as_bytes())?;

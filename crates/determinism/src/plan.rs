@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunError;
 use crate::executor::{Executor, Part};
 use crate::go_no_go::OnRecord;
+use crate::image::Root;
 use crate::script::Script;
 
 /// Fewer than two runs compare nothing.
@@ -23,6 +24,8 @@ pub(crate) const MAX_DEADLINE: Duration = Duration::from_secs(3_600);
 pub(crate) const MAX_HOGS: u32 = 64;
 /// The default number of runs: a first look; its bound of 52.7 % is in the answer, so nobody mistakes it for proof.
 pub(crate) const DEFAULT_RUNS: u32 = 5;
+/// Where `cargo xtask setup` leaves what a machine is made of.
+pub const DEFAULT_CACHE: &str = "target/tidegate";
 /// The default seed.
 pub(crate) const DEFAULT_SEED: u64 = 1;
 /// The default deadline of one run: beyond the start of a language runtime on a loaded machine.
@@ -87,6 +90,10 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// Whether one factor after the other is changed, to confirm causes.
     pub ablate: bool,
+    /// The file system that the subject is in; without one it's a command of this machine.
+    pub root: Option<Root>,
+    /// Where kernels, snapshots and unpacked images are kept from one check to the next.
+    pub cache: PathBuf,
     /// The image as `NAME@sha256:…`, where the subject is one; else what stands for it.
     pub image: String,
     /// Where the hand-over to the commercial service is written.
@@ -118,6 +125,8 @@ impl Plan {
             executor: ExecutorKind::Native,
             parts: Vec::new(),
             ablate: false,
+            root: None,
+            cache: PathBuf::from(DEFAULT_CACHE),
             image: NO_IMAGE.to_owned(),
             hand_over: None,
             on_record: Vec::new(),

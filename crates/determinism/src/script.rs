@@ -1,30 +1,19 @@
 //! The client's side of a conversation: JSON lines that say what to send and which answer to wait for.
 //!
-//! Pure: reads text, decides what is written next. Must never write, wait or look at a clock.
+//! Must never write to a subject, wait or look at a clock; playing the conversation is `tidegate_guest`'s.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
+
+pub use tidegate_guest::Step;
 
 use crate::error::RunError;
 use crate::subject::sha256_hex;
 
 /// Longer conversations belong into several checks: every step is kept in memory.
 pub(crate) const MAX_STEPS: usize = 10_000;
-
-/// One line of a script.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Write this JSON value on one line.
-    Send(Value),
-    /// Write this text on one line, as it is.
-    SendLine(String),
-    /// Wait for the answer (a result or an error) with this JSON-RPC id.
-    Expect(Value),
-}
 
 /// A conversation read from a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,50 +98,6 @@ fn id_of(line: &[u8]) -> Option<Value> {
     Some(message.get_mut("id")?.take())
 }
 
-/// A script as far as it has got in one run.
-#[derive(Debug)]
-pub(crate) struct Conversation {
-    remaining: VecDeque<Step>,
-    answered: BTreeSet<String>,
-}
-
-impl Conversation {
-    pub(crate) fn new(script: &Script) -> Self {
-        Self { remaining: script.steps.iter().cloned().collect(), answered: BTreeSet::new() }
-    }
-
-    /// Takes note of one line that the subject wrote.
-    pub(crate) fn heard(&mut self, line: &[u8]) {
-        let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
-        if let (Some(id), None) = (message.get("id"), message.get("method")) {
-            self.answered.insert(id.to_string());
-        }
-    }
-
-    /// The lines to write now, up to the next answer that is still missing.
-    pub(crate) fn next_lines(&mut self) -> Vec<u8> {
-        let mut lines = Vec::new();
-        while let Some(step) = self.remaining.front() {
-            match step {
-                Step::Send(value) => lines.extend(format!("{value}\n").bytes()),
-                Step::SendLine(text) => lines.extend(format!("{text}\n").bytes()),
-                Step::Expect(id) if self.answered.contains(&id.to_string()) => {}
-                Step::Expect(_) => break,
-            }
-            self.remaining.pop_front();
-        }
-        lines
-    }
-
-    /// The answer that is being waited for; `None` when the conversation has ended.
-    pub(crate) fn waits_for(&self) -> Option<&Value> {
-        match self.remaining.front() {
-            Some(Step::Expect(id)) => Some(id),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,26 +120,5 @@ mod tests {
         check("{\"sned\": 1}", "line 1: unknown variant `sned`");
         check("{\"send\": 1}\nrubbish", "line 2: expected value, column 1");
         check(&"{\"send\": 1}\n".repeat(MAX_STEPS + 1), "more than 10000 steps");
-    }
-
-    #[test]
-    fn a_conversation_waits_for_each_answer_and_takes_them_in_any_order() {
-        let text = r#"{"send": {"id": 1, "method": "a"}}
-            {"send": {"id": 2, "method": "b"}}
-            {"expect": 1}
-            {"expect": 2}
-            {"send_line": "bye"}"#;
-        let script = Script { path: "s".into(), sha256: String::new(), steps: parse(text).unwrap() };
-        let mut conversation = Conversation::new(&script);
-        let sent = conversation.next_lines();
-        assert_eq!(sent, b"{\"id\":1,\"method\":\"a\"}\n{\"id\":2,\"method\":\"b\"}\n");
-        assert_eq!(conversation.waits_for(), Some(&Value::from(1)));
-        conversation.heard(br#"{"id":2,"result":{}}"#);
-        conversation.heard(br#"{"id":1,"method":"a request of the server's own"}"#);
-        conversation.heard(b"noise");
-        assert_eq!(conversation.next_lines(), b"");
-        conversation.heard(br#"{"id":1,"error":{}}"#);
-        assert_eq!(conversation.next_lines(), b"bye\n");
-        assert_eq!(conversation.waits_for(), None);
     }
 }

@@ -4,7 +4,8 @@
 //! memory that it shares with the host, runs the tasks in it one after the other, plays the client's side of each
 //! conversation itself, and leaves its [`Frame`]s in the same memory before it turns the machine off.
 //!
-//! The library is what both sides share. It must never do any I/O.
+//! The library is what both sides share: the shape of requests and replies, the client's side of a conversation, and the
+//! programs behind the controls. But for what those programs do it never does any I/O.
 //!
 //! # Examples
 //!
@@ -16,9 +17,11 @@
 //! ```
 
 mod conversation;
+mod programs;
 mod wire;
 
 pub use conversation::{Conversation, Step};
+pub use programs::{Program, SEED_VARIABLE};
 pub use wire::{
     BLOCK, EXCHANGE_BYTES, Frame, Kind, PAUSE, PAUSE_VARIABLE, Place, REQUEST_BYTES, Request, Status, Task,
     read_request, read_status, request_block, request_extent, request_length, status_header,

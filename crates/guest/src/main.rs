@@ -16,10 +16,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rustix::process::getpid;
-use tidegate_guest::PAUSE;
+use tidegate_guest::{PAUSE, Program};
 
 /// As any init of a machine.
 const FIRST: i32 = 1;
+/// The first argument of a process that is one of the controls.
+const CONTROL: &str = "control";
 /// Could not run.
 const COULD_NOT_RUN: u8 = 2;
 
@@ -40,17 +42,25 @@ fn main() -> ExitCode {
             ExitCode::from(enter::NOT_STARTED)
         }
         [enter::NOTHING] => ExitCode::SUCCESS,
-        [] if std::env::args().next().as_deref() == Some(PAUSE) => match pause::ask() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                complain(&error);
-                ExitCode::from(COULD_NOT_RUN)
-            }
+        [CONTROL, name] => match Program::named(name) {
+            Some(program) => ended(program.perform(&mut io::stdout().lock(), &mut io::stderr().lock())),
+            None => ended(Err(io::Error::other("there is no such control"))),
         },
+        [] if std::env::args().next().as_deref() == Some(PAUSE) => ended(pause::ask()),
         _ => {
             complain(
                 &"this is process 1 of a machine of its own; nothing is to be done with it anywhere else",
             );
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+fn ended(outcome: io::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
             ExitCode::from(COULD_NOT_RUN)
         }
     }

@@ -16,12 +16,12 @@ use crate::verdict::Failure;
 pub(crate) mod antithesis;
 mod native;
 mod sandbox;
+mod vm;
 
 pub(crate) use native::Native;
 pub(crate) use sandbox::Sandbox;
-
-/// Where a subject finds the seed.
-pub(crate) const SEED_VARIABLE: &str = "TIDEGATE_SEED";
+pub(crate) use tidegate_guest::SEED_VARIABLE;
+pub(crate) use vm::Vm;
 
 /// What of a life is observed: all of it, or what follows a snapshot. The two are never pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -100,11 +100,13 @@ pub(crate) struct Run {
     pub(crate) spent: Spent,
 }
 
-/// What a machine did, beside what the tasks wrote. Every list has records, or the run failed.
+/// What a machine did, beside what the tasks wrote. Trace and kernel log have records, or the run failed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Machine {
     /// Each read of an output and each end of a process, with the machine's time in nanoseconds, in order.
     pub(crate) trace: Vec<Vec<u8>>,
+    /// Which thread of the machine ran when, and which process began and ended, in order.
+    pub(crate) schedule: Vec<Vec<u8>>,
     /// The kernel's log, by lines.
     pub(crate) kernel_log: Vec<Vec<u8>>,
     /// Each file that the tasks left changed in the subject's root: its kind, mode, owner, size, digest and path.

@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use tidegate_guest::Conversation;
+
 use super::{Executor, Job, Part, Program, Run, SEED_VARIABLE, Spent, Task};
 use crate::clock::{Progress, now};
 use crate::guard::{Guard, MARK_VARIABLE};
 use crate::record::Reason;
 use crate::report::cpu_of_children;
-use crate::script::{Conversation, Script};
+use crate::script::Script;
 use crate::stream::Recording;
 use crate::verdict::Failure;
 
@@ -165,13 +167,14 @@ fn observe(
     }
     announce_exit(child.id(), sender);
     let mut input = child.stdin.take().map(write_all);
-    let mut conversation = script.map(Conversation::new);
+    let mut conversation = script.map(|script| Conversation::new(&script.steps));
     let mut recording = Recording::default();
     let mut heard = 0;
     let mut exited = false;
     loop {
         if let Some(conversation) = &mut conversation {
-            heard += listen(conversation, &recording.stdout[heard..]);
+            conversation.heard(&recording.stdout[heard..]);
+            heard = recording.stdout.len();
             let lines = conversation.next_lines();
             if let (Some(input), false) = (&input, lines.is_empty()) {
                 // A subject that has closed its input is found out by the answer that doesn't come.
@@ -223,15 +226,6 @@ fn next(
             Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
-}
-
-/// Hands complete lines to the conversation and returns how many bytes they took.
-fn listen(conversation: &mut Conversation, text: &[u8]) -> usize {
-    let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    for line in text[..complete].split(|byte| *byte == b'\n') {
-        conversation.heard(line);
-    }
-    complete
 }
 
 fn read_all(mut pipe: impl Read + Send + 'static, which: Pipe, events: SyncSender<Event>) {

@@ -1,4 +1,4 @@
-//! The programs behind the controls, each run as a fresh process: `tidegate-determinism control NAME`.
+//! The programs behind the controls, each run as a fresh process: `control NAME`, on the host and in the guest.
 //!
 //! A program that must differ is written so that two processes practically can't agree; none rests on luck.
 
@@ -7,11 +7,12 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::clock::now;
-use crate::executor::SEED_VARIABLE;
-use crate::subject::{hex, sha256_hex};
+use sha2::{Digest, Sha256};
+
+/// Where a program finds the seed.
+pub const SEED_VARIABLE: &str = "TIDEGATE_SEED";
 
 /// Two processes draw the same bytes once in 2^256.
 const RANDOM_BYTES: usize = 32;
@@ -34,7 +35,7 @@ const SPIN: Duration = Duration::from_millis(10);
 const LINES: u64 = 200;
 
 /// A program of our own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// Random bytes of the kernel.
     Urandom,
@@ -61,14 +62,49 @@ pub enum Program {
 }
 
 impl Program {
+    /// Every one of them.
+    pub const ALL: [Self; 11] = [
+        Self::Urandom,
+        Self::Clock,
+        Self::Pid,
+        Self::HashOrder,
+        Self::LockOrder,
+        Self::PureNumbers,
+        Self::PureText,
+        Self::Address,
+        Self::Seed,
+        Self::UnlockedCounter,
+        Self::ClockSpin,
+    ];
+
     /// Its name on the command line.
-    pub(crate) fn name(self) -> String {
-        clap::ValueEnum::to_possible_value(&self)
-            .map_or_else(String::new, |value| value.get_name().to_owned())
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Urandom => "urandom",
+            Self::Clock => "clock",
+            Self::Pid => "pid",
+            Self::HashOrder => "hash-order",
+            Self::LockOrder => "lock-order",
+            Self::PureNumbers => "pure-numbers",
+            Self::PureText => "pure-text",
+            Self::Address => "address",
+            Self::Seed => "seed",
+            Self::UnlockedCounter => "unlocked-counter",
+            Self::ClockSpin => "clock-spin",
+        }
+    }
+
+    /// The program of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|program| program.name() == name)
     }
 
     /// Does what the program does.
-    pub(crate) fn perform(self, out: &mut dyn Write, errors: &mut dyn Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When something can't be written, or the machine can't be asked for what the program shows.
+    pub fn perform(self, out: &mut dyn Write, errors: &mut dyn Write) -> io::Result<()> {
         match self {
             Self::Urandom => urandom(out),
             Self::Clock => clock(out),
@@ -185,8 +221,17 @@ fn unlocked_counter(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "in {} turns", turns.into_inner())
 }
 
+#[expect(clippy::disallowed_methods, reason = "this program is there to look at the clock")]
 fn clock_spin(out: &mut dyn Write) -> io::Result<()> {
-    let begun = now();
-    while now().duration_since(begun) < SPIN {}
+    let begun = Instant::now();
+    while begun.elapsed() < SPIN {}
     writeln!(out, "done")
+}
+
+fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

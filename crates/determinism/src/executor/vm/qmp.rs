@@ -1,0 +1,93 @@
+//! Speaking to the emulator while the machine stands still: taking a snapshot of it, and starting it from one.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Error, Write};
+use std::os::fd::AsRawFd;
+use std::process::{ChildStdin, ChildStdout};
+
+use rustix::event::{PollFd, Timespec, poll};
+use serde_json::{Value, json};
+
+/// Between two looks at how far a snapshot has got.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// A snapshot takes less than a second; one that takes longer than this many looks never ends.
+const MAX_LOOKS: usize = 15_000;
+/// As fast as the machine's disk: the emulator's own default is made for networks.
+const BYTES_PER_SECOND: u64 = 4 << 30;
+
+/// The emulator's control channel.
+#[derive(Debug)]
+pub(super) struct Control {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Control {
+    pub(super) fn new(input: ChildStdin, output: ChildStdout) -> io::Result<Self> {
+        let mut control = Self { input, output: BufReader::new(output) };
+        control.message()?;
+        control.command("qmp_capabilities", json!({}))?;
+        // Memory that is shared with the host stays out of a snapshot: the root, which doesn't change, and the
+        // exchange, which is another one for each run.
+        let shared = json!({ "capability": "x-ignore-shared", "state": true });
+        control.command("migrate-set-capabilities", json!({ "capabilities": [shared] }))?;
+        Ok(control)
+    }
+
+    /// Stops the machine, writes it to a file, and ends the emulator.
+    pub(super) fn save(&mut self, file: &File) -> io::Result<()> {
+        self.command("stop", json!({}))?;
+        self.command("migrate-set-parameters", json!({ "max-bandwidth": BYTES_PER_SECOND }))?;
+        self.command("migrate", json!({ "uri": format!("exec:cat > {}", path_of(file)) }))?;
+        self.until_complete()?;
+        self.command("quit", json!({}))?;
+        Ok(())
+    }
+
+    /// Loads a machine from a file; it runs on from there.
+    pub(super) fn load(&mut self, file: &File) -> io::Result<()> {
+        self.command("migrate-incoming", json!({ "uri": format!("exec:cat {}", path_of(file)) }))?;
+        self.until_complete()
+    }
+
+    fn until_complete(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_LOOKS {
+            let state = self.command("query-migrate", json!({}))?;
+            match state["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    return Err(Error::other(format!("the snapshot failed: {state}")));
+                }
+                _ => drop(poll(&mut [] as &mut [PollFd<'_>], Some(&LOOK_EVERY))?),
+            }
+        }
+        Err(Error::other("the snapshot did not come to an end"))
+    }
+
+    fn command(&mut self, name: &str, arguments: Value) -> io::Result<Value> {
+        writeln!(self.input, "{}", json!({ "execute": name, "arguments": arguments }))?;
+        self.input.flush()?;
+        loop {
+            let mut message = self.message()?;
+            if let Some(error) = message.get("error") {
+                return Err(Error::other(format!("{name}: {error}")));
+            }
+            if let Some(answer) = message.get_mut("return") {
+                return Ok(answer.take());
+            }
+        }
+    }
+
+    fn message(&mut self) -> io::Result<Value> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(Error::other("the emulator has ended"));
+        }
+        serde_json::from_str(&line).map_err(Error::other)
+    }
+}
+
+/// A file of this process as another process opens it: no name is left when this process is gone.
+pub(super) fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
