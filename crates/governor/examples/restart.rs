@@ -66,6 +66,7 @@ impl Actuator for Hands {
             env: BTreeMap::new(),
             executable: "/usr/local/bin/files-server".to_owned(),
             executable_sha256: "0".repeat(64),
+            settings: String::new(),
         }))
     }
 

@@ -1,7 +1,7 @@
 //! What a governor needs done: the hands that close gates, stop servers and start them. Implemented by the gateway
 //! and by the simulator; the governor tells them what to do only once it is durable.
 
-use crate::{ComponentError, LaunchIdentity};
+use crate::{Change, ComponentError, LaunchIdentity};
 use serde::{Deserialize, Serialize};
 use tidegate_checkpoints::Draft;
 use tidegate_core::{
@@ -76,6 +76,9 @@ pub struct Verified {
     /// The version that the server states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The version that the generation before stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_version: Option<String>,
     /// Tools that the generation before didn't have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
@@ -107,6 +110,16 @@ pub struct Resumed {
 pub trait Actuator: Send + Sync {
     /// What `component` would be started as now, with its executable resolved and hashed; `None` when there is no such component.
     fn launch<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Option<LaunchIdentity>>;
+
+    /// As [`launch`](Self::launch), after `change`. Without an implementation nothing can be changed.
+    fn launch_as<'a>(
+        &'a self,
+        component: &'a ComponentName,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Option<LaunchIdentity>> {
+        let _ = (component, change);
+        Box::pin(async { None })
+    }
 
     /// Closes the gates of `scope` for `drain`: all of them or, on an error, none that it had not closed before.
     /// Repeated: a gate that this drain has closed stays closed and is no error.
@@ -145,6 +158,14 @@ pub trait Actuator: Send + Sync {
     /// [`StopError`] when something of its tree may still be alive, or must not be killed because an unsafe call may be
     /// running in it.
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>>;
+
+    /// As [`stop`](Self::stop), whatever may be running in the server: an operator has said so.
+    ///
+    /// # Errors
+    /// [`StopError`] when something of its tree may still be alive.
+    fn abandon<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
+        self.stop(component)
+    }
 
     /// Starts `launch` as `generation` of `component`, recording the process's identity before its program runs.
     /// Never called before the predecessor's death was proved.

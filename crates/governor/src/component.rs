@@ -3,7 +3,7 @@
 //! A generation is begun only when no process is recorded any more, and a process is forgotten only on proof of death:
 //! two servers of one component never run side by side. Nothing here starts or stops anything.
 
-use crate::{Stamp, lock};
+use crate::{Replacement, Stamp, lock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Generation, IncidentId, NextAction, OperationId, ProcessIdentity};
@@ -51,6 +51,9 @@ pub struct Component {
     /// How many generations were begun after the first one.
     #[serde(default)]
     pub restarts: u64,
+    /// The command that it was upgraded to, in place of the configured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replacement>,
     /// Why it is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<IncidentId>,
@@ -73,6 +76,7 @@ impl Component {
             state: ComponentState::default(),
             unsafe_possible: false,
             restarts: 0,
+            replaced: None,
             incident: None,
             stamp: String::new(),
             extra: serde_json::Map::new(),

@@ -3,7 +3,7 @@
 use crate::component::{Component, ComponentState};
 use crate::step::{Join, Step};
 use crate::{
-    Effect, Event, GovernorError, Intent, Operation, Stamp, effect_of, incident, lock, ruling, step,
+    Change, Effect, Event, GovernorError, Operation, Stamp, effect_of, incident, lock, ruling, step,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -302,11 +302,18 @@ impl<'a> Commit<'a> {
             if self.operation.failures.contains_key(name) {
                 component.state = ComponentState::Unavailable;
                 component.incident = self.operation.incident.clone();
-            } else if self.operation.intent == Intent::Shutdown && component.process.is_none() {
+            } else if self.operation.intent.ends_daemon() && component.process.is_none() {
                 component.state = ComponentState::Stopping;
             } else {
                 let serves = component.process.is_some() && component.incident.is_none();
                 component.state = if serves { ComponentState::Ready } else { ComponentState::Unavailable };
+            }
+            if self.operation.phase == crate::Phase::Completed {
+                match self.operation.upgrade.changes.get(name) {
+                    Some(Change::Command(replacement)) => component.replaced = Some(replacement.clone()),
+                    Some(Change::Configured) => component.replaced = None,
+                    None => {}
+                }
             }
         }
     }

@@ -5,8 +5,8 @@
 
 use crate::compose::{decide_step, step_scope};
 use crate::{
-    Actuator, CloseError, Effect, Event, Governor, GovernorError, LaunchIdentity, Operation, Phase, join,
-    list_operations, step,
+    Actuator, Changes, CloseError, Effect, Event, Governor, GovernorError, LaunchIdentity, Launches,
+    Operation, Phase, join, list_operations, step,
 };
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -121,15 +121,23 @@ impl Governor {
         Some(match effect {
             Effect::None => return None,
             Effect::Identify => {
-                let current = self.launches(scope, actuator).await;
-                Event::Identified { current, drain: self.stamp().drain() }
+                let changes = &operation.upgrade.changes;
+                let current = self.launches(scope, changes, actuator).await;
+                let previous = match changes.is_empty() {
+                    true => Launches::new(),
+                    false => self.launches(scope, &Changes::new(), actuator).await,
+                };
+                Event::Identified { current, previous, drain: self.stamp().drain() }
             }
             Effect::Drain { drain, deadline } => self.drain(operation, &drain, deadline, actuator).await,
             Effect::Gather => Event::Gathered(actuator.session_facts(scope).await),
             Effect::Stop(names) => {
                 let stop = async |name: ComponentName| {
-                    let result = actuator.stop(&name).await.map_err(|error| error.message);
-                    (name, result)
+                    let stopped = match operation.abandon_unsafe {
+                        true => actuator.abandon(&name).await,
+                        false => actuator.stop(&name).await,
+                    };
+                    (name, stopped.map_err(|error| error.message))
                 };
                 let stopped = join::all(names.into_iter().map(stop)).await;
                 if let (true, Some(drain)) = (is_planted("reopened-while-stopped"), &operation.drain) {
@@ -188,6 +196,7 @@ impl Governor {
     ) -> Event {
         if is_planted("counted-before-closed") {
             let verdict = actuator.await_drain(&operation.scope, drain, deadline, &|_| {}).await;
+            let _ = self.get(&operation.id).await;
             let closed = actuator.close(&operation.scope, drain).await;
             return closed.map_or_else(|e| Event::NotClosed(e.to_string()), |()| Event::Drained(verdict));
         }

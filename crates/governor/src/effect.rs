@@ -15,6 +15,8 @@ pub enum Event {
     Identified {
         /// What would be started.
         current: Launches,
+        /// What is started now, where the operation changes that.
+        previous: Launches,
         /// A fresh id.
         drain: DrainId,
     },
@@ -106,7 +108,8 @@ pub fn effect_of(operation: &Operation) -> Effect {
 fn to_start(operation: &Operation) -> Vec<(ComponentName, Generation, LaunchIdentity)> {
     let parts = |name: &ComponentName| {
         let generation = operation.generations.get(name)?.after?;
-        Some((name.clone(), generation, operation.launches.get(name)?.clone()))
+        let launch = operation.upgrade.launch(&operation.launches, name)?;
+        Some((name.clone(), generation, launch.clone()))
     };
     operation.pending.iter().filter_map(parts).collect()
 }

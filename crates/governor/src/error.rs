@@ -37,6 +37,9 @@ pub enum GovernorError {
         /// The bound.
         limit: usize,
     },
+    /// Cutting unsafe calls is part of breaking the glass.
+    #[error("--abandon-unsafe cuts calls that may be changing something; it goes with --break-glass only")]
+    AbandonNeedsBreakGlass,
     /// There is no such operation.
     #[error("there is no operation {operation}; `tidegate restart list` lists them")]
     UnknownOperation {

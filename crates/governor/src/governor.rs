@@ -3,7 +3,7 @@
 use crate::request::{decide_request, request_scope};
 use crate::ruling::{self, decide_approve, decide_cancel, decide_deny, decide_expire, ruling_scope};
 use crate::{
-    Actuator, Approved, Ask, Caller, Components, GovernorError, Launches, Operation, Phase, Policy,
+    Actuator, Approved, Ask, Caller, Changes, Components, GovernorError, Launches, Operation, Phase, Policy,
     PolicyError, Stamp, operation,
 };
 use event_listener::{Event, EventListener};
@@ -78,7 +78,7 @@ impl Governor {
         ask: &Ask,
         actuator: &dyn Actuator,
     ) -> Result<Operation, GovernorError> {
-        let launches = self.launches(&ask.scope, actuator).await;
+        let launches = self.launches(&ask.scope, &ask.changes, actuator).await;
         let (parts, stamp) = (&self.shared.parts, self.stamp());
         self.decide(&request_scope(ask), |view, now| {
             decide_request(view, &parts.policy, caller, ask, &launches, now, &stamp)
@@ -100,7 +100,7 @@ impl Governor {
         actuator: &dyn Actuator,
     ) -> Result<Approved, GovernorError> {
         let operation = self.get(id).await?;
-        let current = self.launches(&operation.scope, actuator).await;
+        let current = self.launches(&operation.scope, &operation.upgrade.changes, actuator).await;
         let (parts, stamp) = (&self.shared.parts, self.stamp());
         self.decide(&ruling_scope(&operation), |view, now| {
             decide_approve(view, &parts.policy, caller, id, &current, now, &stamp)
@@ -185,10 +185,19 @@ impl Governor {
         &self.shared.parts.policy
     }
 
-    pub(crate) async fn launches(&self, scope: &[ComponentName], actuator: &dyn Actuator) -> Launches {
+    pub(crate) async fn launches(
+        &self,
+        scope: &[ComponentName],
+        changes: &Changes,
+        actuator: &dyn Actuator,
+    ) -> Launches {
         let mut launches = Launches::new();
         for name in scope {
-            launches.extend(actuator.launch(name).await.map(|launch| (name.clone(), launch)));
+            let launch = match changes.get(name) {
+                Some(change) => actuator.launch_as(name, change).await,
+                None => actuator.launch(name).await,
+            };
+            launches.extend(launch.map(|launch| (name.clone(), launch)));
         }
         launches
     }

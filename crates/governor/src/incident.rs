@@ -72,8 +72,34 @@ pub(crate) fn of_trouble(operation: &Operation, trouble: Trouble) -> Report {
                 operation.id, operation.note
             ),
         ),
+        Trouble::RolledBack => (
+            IncidentKind::RolledBack,
+            Severity::Warning,
+            format!("the upgrade of {scope} was rolled back: {}", operation.note),
+            format!(
+                "The operation {} ({scope}) did not come up as asked for: {}. The old command serves again as a new \
+                 generation. Read what the new one said (the evidence), repair it, then request the upgrade again.",
+                operation.id, operation.note
+            ),
+        ),
+        Trouble::Abandoned => (
+            IncidentKind::BreakGlass,
+            Severity::Critical,
+            format!("{} had unsafe calls of {scope} cut", operation.requested_by),
+            format!(
+                "Operation {} cut these calls in the middle: {}. Their outcome is unknown, and their sessions are told so. \
+                 Find out whether they took effect, repair what is half done, then resolve this.",
+                operation.id,
+                holders(&operation.abandoned)
+            ),
+        ),
     };
-    let mut report = Report::new(kind, dedup(operation), severity, title);
+    let about = match trouble {
+        // Of its own, beside the one that says that the glass was broken.
+        Trouble::Abandoned => format!("{} abandoned", operation.id),
+        _ => dedup(operation),
+    };
+    let mut report = Report::new(kind, about, severity, title);
     report.scope = operation.scope.first().filter(|_| operation.scope.len() == 1).cloned();
     report.operation = Some(operation.id.clone());
     report.next_prompt = Some(prompt);
@@ -81,7 +107,10 @@ pub(crate) fn of_trouble(operation: &Operation, trouble: Trouble) -> Report {
     for (index, (name, said)) in operation.failures.iter().enumerate() {
         report = report.evidence(format!("failure_{}", index + 1), format!("{name}: {said}"));
     }
-    for (index, holder) in operation.holders.iter().take(8).enumerate() {
+    for (index, (name, said)) in operation.upgrade.rejected.iter().enumerate() {
+        report = report.evidence(format!("rejected_{}", index + 1), format!("{name}: {said}"));
+    }
+    for (index, holder) in operation.holders.iter().chain(&operation.abandoned).take(8).enumerate() {
         report = report.evidence(format!("holder_{}", index + 1), holder.to_string());
     }
     report.evidence("reason", &operation.reason).evidence("requested_by", operation.requested_by.as_str())

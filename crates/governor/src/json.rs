@@ -17,6 +17,18 @@ impl Operation {
             .iter()
             .map(|(name, g)| (name.to_string(), json!({ "before": g.before, "after": g.after })))
             .collect();
+        let versions: Map<String, Value> = self
+            .verified
+            .iter()
+            .map(|(name, v)| (name.to_string(), json!({ "before": v.previous_version, "after": v.version })))
+            .collect();
+        let commands: Map<String, Value> = self
+            .upgrade
+            .changes
+            .keys()
+            .filter_map(|name| Some((name, self.launches.get(name)?)))
+            .map(|(name, l)| (name.to_string(), json!([[l.command.clone()].as_slice(), &l.args].concat())))
+            .collect();
         json!({
             "id": self.id,
             "phase": self.phase,
@@ -32,6 +44,7 @@ impl Operation {
             "requested_at": self.requested_at,
             "approvals_needed": self.approvals_needed,
             "break_glass": self.break_glass,
+            "abandoned": self.abandoned.iter().map(holder_json).collect::<Vec<_>>(),
             "digest": self.digest,
             "expires_in_ms": millis(self.expires.remaining(now), self.phase == Phase::Requested),
             "drain_ends_in_ms": self.drain.as_ref().and_then(|drain| {
@@ -39,6 +52,9 @@ impl Operation {
             }),
             "failures": self.failures,
             "verified": self.verified,
+            "versions": versions,
+            "rejected": self.upgrade.rejected,
+            "commands": commands,
             "ended_at": self.ended_at,
             "note": self.note,
             "next_action": self.next_action().to_json(),

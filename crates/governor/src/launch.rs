@@ -25,6 +25,9 @@ pub struct LaunchIdentity {
     pub executable: String,
     /// SHA-256 of that file, in hex.
     pub executable_sha256: String,
+    /// SHA-256 of the rest of its configuration (how its tools are classified, say), in hex; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settings: String,
 }
 
 impl fmt::Debug for LaunchIdentity {
@@ -36,6 +39,7 @@ impl fmt::Debug for LaunchIdentity {
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("executable", &self.executable)
             .field("executable_sha256", &self.executable_sha256)
+            .field("settings", &self.settings)
             .finish()
     }
 }
@@ -85,6 +89,7 @@ mod tests {
             env: BTreeMap::from([("TOKEN".into(), "hunter2".into()), ("A".into(), "1".into())]),
             executable: "/usr/bin/node".into(),
             executable_sha256: "00".into(),
+            settings: String::new(),
         }
     }
 
@@ -99,7 +104,7 @@ mod tests {
         assert_ne!(base, digest("mail", &launch(), "stale"), "component");
         assert_ne!(base, digest("files", &launch(), "wedged"), "reason");
         type Change = (&'static str, fn(&mut LaunchIdentity));
-        let changes: [Change; 7] = [
+        let changes: [Change; 8] = [
             ("command", |l| l.command = "bun".into()),
             ("an argument", |l| l.args[1] = "--host".into()),
             ("how the arguments are split", |l| l.args = vec!["server.js --port".into()]),
@@ -107,6 +112,7 @@ mod tests {
             ("environment", |l| l.env.insert("A".into(), "2".into()).map_or((), drop)),
             ("where the command resolves to", |l| l.executable = "/opt/node".into()),
             ("the executable's content", |l| l.executable_sha256 = "01".into()),
+            ("the rest of the configuration", |l| l.settings = "02".into()),
         ];
         for (what, change) in changes {
             let mut changed = launch();

@@ -27,6 +27,7 @@
 //!     env: Default::default(),
 //!     executable: "/usr/local/bin/files-server".into(),
 //!     executable_sha256: "9f86d081".into(),
+//!     settings: String::new(),
 //! });
 //! let approved = AskDigest::of(&launches, "its cache is stale");
 //!
@@ -42,6 +43,7 @@
 mod actuator;
 mod authority;
 mod caller;
+mod change;
 mod component;
 mod components;
 mod compose;
@@ -69,6 +71,7 @@ pub use actuator::{
 };
 pub use authority::{approvals_needed, may_approve, may_cancel, may_deny};
 pub use caller::{Caller, CallerKind};
+pub use change::{Change, Changes, Replacement, Upgrade};
 pub use component::{
     Component, ComponentError, ComponentState, component_scope, decide_begin_generation, decide_clear_unsafe,
     decide_mark_unsafe, decide_record_identity, decide_state, decide_stopped,

@@ -1,6 +1,6 @@
 //! The operation's record: everything that is durable about one restart. It decides nothing.
 
-use crate::{AskDigest, CallerKind, Launches, Phase, Verified};
+use crate::{AskDigest, CallerKind, Launches, Phase, Upgrade, Verified};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{
@@ -29,8 +29,18 @@ pub const MAX_HOLDERS: usize = 64;
 pub enum Intent {
     /// Stopped and started again.
     Restart,
-    /// Stopped: the daemon ends.
+    /// Stopped: the daemon was told to end.
     Shutdown,
+    /// Stopped: the daemon ends, and another one takes its place.
+    Takeover,
+}
+
+impl Intent {
+    /// Whether the daemon ends with it, and its gates stay closed.
+    #[must_use]
+    pub fn ends_daemon(self) -> bool {
+        matches!(self, Self::Shutdown | Self::Takeover)
+    }
 }
 
 /// One principal's yes.
@@ -85,6 +95,15 @@ pub struct Operation {
     pub approvals: Vec<Approval>,
     /// Whether an operator skipped the approvals.
     pub break_glass: bool,
+    /// Whether unsafe calls that outlive the drain's deadline are cut instead of refusing it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandon_unsafe: bool,
+    /// The unsafe calls that were cut; at most [`MAX_HOLDERS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub abandoned: Vec<Holder>,
+    /// What is started other than before.
+    #[serde(default)]
+    pub upgrade: Upgrade,
     /// How long its drain waits.
     #[serde(rename = "drain_deadline_ms", with = "tidegate_core::millis")]
     pub drain_deadline: std::time::Duration,

@@ -2,8 +2,8 @@
 
 use crate::operation::{self, Intent, MAX_REASON_BYTES, MAX_SCOPE};
 use crate::{
-    AskDigest, Caller, CallerKind, Component, Generations, GovernorError, Launches, Operation, Phase, Policy,
-    Stamp, authority, compose, incident, lock,
+    AskDigest, Caller, CallerKind, Change, Changes, Component, Generations, GovernorError, Launches,
+    Operation, Phase, Policy, Stamp, Upgrade, authority, compose, incident, lock,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_checkpoints::{Actions, decide_actions};
@@ -31,6 +31,10 @@ pub struct Ask {
     pub intent: Intent,
     /// Whether an operator skips the approvals.
     pub break_glass: bool,
+    /// Whether an operator has unsafe calls cut that outlive the drain's deadline. Only together with `break_glass`.
+    pub abandon_unsafe: bool,
+    /// What is to be started other than now.
+    pub changes: Changes,
     /// The session that asks, where one does.
     pub session: Option<SessionId>,
 }
@@ -39,19 +43,43 @@ impl Ask {
     /// A restart of these components.
     #[must_use]
     pub fn restart(id: OperationId, scope: Vec<ComponentName>, reason: impl Into<String>) -> Self {
-        Self { id, scope, reason: reason.into(), intent: Intent::Restart, break_glass: false, session: None }
+        Self::new(id, scope, reason.into(), Intent::Restart)
+    }
+
+    /// The restart of one component as something else.
+    #[must_use]
+    pub fn upgrade(
+        id: OperationId,
+        component: ComponentName,
+        change: Change,
+        reason: impl Into<String>,
+    ) -> Self {
+        let changes = Changes::from([(component.clone(), change)]);
+        Self { changes, ..Self::restart(id, vec![component], reason) }
+    }
+
+    /// The end of the daemon for another one, with the approvals that a restart of everything needs.
+    #[must_use]
+    pub fn takeover(id: OperationId, scope: Vec<ComponentName>, reason: impl Into<String>) -> Self {
+        Self::new(id, scope, reason.into(), Intent::Takeover)
     }
 
     /// The end of the daemon, asked for by a signal. Refused, as any other, while an operation owns one of the
     /// components: wait until that one has ended, then ask again with the same id.
     #[must_use]
     pub fn shutdown(id: OperationId, scope: Vec<ComponentName>) -> Self {
+        Self::new(id, scope, "the daemon was told to end".to_owned(), Intent::Shutdown)
+    }
+
+    fn new(id: OperationId, scope: Vec<ComponentName>, reason: String, intent: Intent) -> Self {
         Self {
             id,
             scope,
-            reason: "the daemon was told to end".to_owned(),
-            intent: Intent::Shutdown,
+            reason,
+            intent,
             break_glass: false,
+            abandon_unsafe: false,
+            changes: Changes::new(),
             session: None,
         }
     }
@@ -108,6 +136,9 @@ pub fn decide_request(
         approvals_needed,
         approvals: Vec::new(),
         break_glass: ask.break_glass,
+        abandon_unsafe: ask.abandon_unsafe,
+        abandoned: Vec::new(),
+        upgrade: Upgrade { changes: ask.changes.clone(), ..Upgrade::default() },
         drain_deadline: policy.drain_deadline,
         drain: None,
         holders: Vec::new(),
@@ -158,9 +189,12 @@ fn checked_scope(
     if by_signal != (ask.intent == Intent::Shutdown) {
         return Err(GovernorError::NotASignal);
     }
+    if ask.abandon_unsafe && !ask.break_glass {
+        return Err(GovernorError::AbandonNeedsBreakGlass);
+    }
     let scope: BTreeSet<ComponentName> = ask.scope.iter().cloned().collect();
     // A daemon may end without a component; a restart of nothing is a mistake.
-    if scope.is_empty() && !by_signal {
+    if scope.is_empty() && !ask.intent.ends_daemon() {
         return Err(GovernorError::NoComponent);
     }
     if scope.len() > MAX_SCOPE {
@@ -191,6 +225,8 @@ fn same_content(
         "reason"
     } else if known.break_glass != ask.break_glass {
         "--break-glass"
+    } else if known.abandon_unsafe != ask.abandon_unsafe {
+        "--abandon-unsafe"
     } else if known.intent != ask.intent {
         "intent"
     } else if known.digest != *digest {

@@ -24,6 +24,10 @@ pub(crate) enum Trouble {
     Interrupted,
     /// Components could not be stopped, or not be started again.
     NotRestarted,
+    /// What was new failed, and what was old serves again.
+    RolledBack,
+    /// Unsafe work was cut.
+    Abandoned,
 }
 
 /// What is written in the same commit as the operation.
@@ -65,7 +69,10 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
     let mut next = operation.clone();
     next.stamp = stamp.to_string();
     let joins = match (operation.phase, event) {
-        (Phase::Approved, Event::Identified { current, drain }) => begin(&mut next, current, drain, now),
+        (Phase::Approved, Event::Identified { current, previous, drain }) => {
+            next.upgrade.previous.clone_from(previous);
+            begin(&mut next, current, drain, now)
+        }
         (Phase::Approved, Event::Interrupted) => {
             interrupted(&mut next, now, vec![Join::Incident(Trouble::Interrupted), Join::Release])
         }
@@ -161,6 +168,15 @@ fn drained(next: &mut Operation, verdict: &Verdict, now: &Now) -> Option<Vec<Joi
             next.interrupted = bounded(read_only);
             Some(vec![Join::EndDrain(End::Drained)])
         }
+        Verdict::Refused { holders } if next.abandon_unsafe => {
+            let (cut, read_only): (Vec<Holder>, Vec<Holder>) =
+                holders.iter().cloned().partition(Holder::blocks);
+            next.phase = Phase::Checkpointing;
+            next.holders.clear();
+            next.interrupted = bounded(&read_only);
+            next.abandoned = bounded(&cut);
+            Some(vec![Join::Incident(Trouble::Abandoned), Join::EndDrain(End::Drained)])
+        }
         Verdict::Refused { holders } => {
             next.holders = bounded(holders);
             let blocking = holders.iter().filter(|holder| holder.blocks()).count();
@@ -200,7 +216,7 @@ fn stopped(
         }
     }
     let mut joins = vec![Join::Dead(dead)];
-    if next.intent == Intent::Shutdown || next.starts >= MAX_STARTS {
+    if next.intent.ends_daemon() || next.starts >= MAX_STARTS {
         next.pending.clear();
         next.failures.append(&mut next.failing);
     }
@@ -220,7 +236,7 @@ fn started(next: &mut Operation, results: &BTreeMap<ComponentName, Result<(), St
     let running: Vec<ComponentName> =
         next.pending.iter().filter(|name| !next.failing.contains_key(*name)).cloned().collect();
     if running.is_empty() {
-        return stop_failing(next);
+        return failed(next);
     }
     next.phase = Phase::Verifying;
     vec![Join::State(running, ComponentState::Verifying)]
@@ -242,7 +258,20 @@ fn verified(
             }
         }
     }
-    if next.pending.is_empty() { finish(next, now) } else { stop_failing(next) }
+    if next.pending.is_empty() { finish(next, now) } else { failed(next) }
+}
+
+/// Something did not start, or did not pass its verification. What was is tried once more; what is new is given up, and
+/// everything in scope goes back.
+fn failed(next: &mut Operation) -> Vec<Join> {
+    if next.upgrade.can_roll_back() {
+        next.upgrade.rejected = std::mem::take(&mut next.failing);
+        next.pending = next.scope.iter().filter(|name| !next.failures.contains_key(*name)).cloned().collect();
+        next.verified.clear();
+        // The way back is tried once.
+        next.starts = MAX_STARTS - 1;
+    }
+    stop_failing(next)
 }
 
 /// What failed is stopped, with proof of death, before it is tried again or given up.
@@ -267,8 +296,15 @@ fn carry_on(next: &mut Operation) -> Vec<Join> {
 /// Everything was done that could be.
 fn finish(next: &mut Operation, now: &Now) -> Vec<Join> {
     let mut joins = Vec::new();
-    let reason = if next.failures.is_empty() {
-        next.end(Phase::Completed, String::new(), now);
+    let reason = if next.failures.is_empty() && next.upgrade.is_rolling_back() {
+        let names: Vec<&str> = next.upgrade.rejected.keys().map(ComponentName::as_str).collect();
+        let note = format!("{} failed as asked for; what was before serves again", names.join(", "));
+        next.end(Phase::RolledBack, note, now);
+        joins.push(Join::Incident(Trouble::RolledBack));
+        "the operation was rolled back"
+    } else if next.failures.is_empty() {
+        let note = next.upgrade.outcome(&next.verified);
+        next.end(Phase::Completed, note, now);
         "the operation was completed"
     } else {
         let names: Vec<&str> = next.failures.keys().map(ComponentName::as_str).collect();
@@ -286,7 +322,7 @@ fn finish(next: &mut Operation, now: &Now) -> Vec<Join> {
     };
     joins.extend([Join::EndDrain(End::Reopened { reason: reason.to_owned() }), Join::Restore]);
     joins.extend([Join::SettleLeases, Join::Tell]);
-    if next.intent == Intent::Shutdown {
+    if next.intent.ends_daemon() {
         // The gates stay closed: the daemon ends.
         next.reopened_at = Some(now.wall);
         joins.push(Join::Release);

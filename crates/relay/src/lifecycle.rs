@@ -58,6 +58,30 @@ impl Relay {
         out
     }
 
+    /// A call that a shim has reported, and of which it is known only now what became of it: a late answer, kept for it,
+    /// or none.
+    pub fn reported(
+        &mut self,
+        stream: StreamId,
+        session: &SessionId,
+        call: Marked,
+        answer: Option<Vec<u8>>,
+        now: &Now,
+    ) -> Vec<Effect> {
+        let mut out = Vec::new();
+        let request = Message::parse(call.line.clone()).ok();
+        let answered = request.and_then(|request| {
+            let crate::Kind::Request { id, .. } = request.kind() else { return None };
+            Some(Message::parse(answer?).ok()?.with_id(id.as_json()))
+        });
+        match answered {
+            Some(line) => out.push(to_client(stream, line)),
+            None => self.settle_reported(stream, session, call, now, &mut out),
+        }
+        self.release(now, &mut out);
+        out
+    }
+
     fn settle_reported(
         &mut self,
         stream: StreamId,
@@ -329,6 +353,12 @@ impl Relay {
             self.write_own(tag.to_owned(), method, params, &mut out);
         }
         out
+    }
+
+    /// Whether a request with this id is written and not answered.
+    #[must_use]
+    pub fn is_flying(&self, upstream: u64) -> bool {
+        self.pending.of_upstream(upstream).is_some()
     }
 
     /// The id under which the request of a client is known to the server, while it is written and not answered.

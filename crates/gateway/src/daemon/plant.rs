@@ -149,6 +149,7 @@ impl Actuator for Plant {
                     env: config.env.clone(),
                     executable: String::new(),
                     executable_sha256: String::new(),
+                    settings: String::new(),
                 }),
             }
         })

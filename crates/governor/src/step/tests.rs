@@ -29,6 +29,7 @@ fn launches(command: &str) -> Launches {
         env: BTreeMap::new(),
         executable: command.to_owned(),
         executable_sha256: String::new(),
+        settings: String::new(),
     };
     names(&["a", "b"]).into_iter().map(|name| (name, launch.clone())).collect()
 }
@@ -62,6 +63,9 @@ fn at(phase: Phase) -> Operation {
         approvals_needed: 0,
         approvals: Vec::new(),
         break_glass: false,
+        abandon_unsafe: false,
+        abandoned: Vec::new(),
+        upgrade: crate::Upgrade::default(),
         drain_deadline: Duration::from_secs(60),
         drain: drains.then(|| Drain { id: "drain".parse().unwrap(), deadline, began_ms: 0, settled_ms: 0 }),
         holders: Vec::new(),
@@ -132,7 +136,11 @@ fn check(operation: &Operation, event: &Event, expected: &str) -> Operation {
 }
 
 fn identified(command: &str) -> Event {
-    Event::Identified { current: launches(command), drain: "drain".parse().unwrap() }
+    Event::Identified {
+        current: launches(command),
+        previous: Launches::new(),
+        drain: "drain".parse().unwrap(),
+    }
 }
 
 fn holder(class: WorkClass) -> Holder {
@@ -237,6 +245,94 @@ fn what_fails_once_is_stopped_and_started_once_more() {
         &stopped(&["b"], &[]),
         "Failed: dead b, incident NotRestarted, reopened, restore, settleleases, tell -> reopen, resumed \"a\", unavailable \"b\"",
     );
+}
+
+/// An upgrade of `a`, with `b` in the same operation.
+fn upgrade(phase: Phase) -> Operation {
+    let change = crate::Change::Command(crate::Replacement {
+        command: vec!["bun".to_owned()],
+        instead_of: vec!["node".to_owned()],
+    });
+    let changes = BTreeMap::from([("a".parse().unwrap(), change)]);
+    let upgrade = crate::Upgrade { changes, previous: launches("old"), ..crate::Upgrade::default() };
+    Operation { upgrade, ..at(phase) }
+}
+
+fn started_with(operation: &Operation) -> Vec<String> {
+    let Effect::Start(launches) = effect_of(operation) else { return Vec::new() };
+    launches.into_iter().map(|(name, _, launch)| format!("{name}={}", launch.command)).collect()
+}
+
+#[test]
+fn what_was_started_before_an_upgrade_is_remembered_when_it_begins() {
+    let previous = launches("old");
+    let event = Event::Identified {
+        current: launches("node"),
+        previous: previous.clone(),
+        drain: "d".parse().unwrap(),
+    };
+    let begun = check(&at(Phase::Approved), &event, "Draining: begindrain, a+b draining -> drain");
+    assert_eq!(begun.upgrade.previous, previous);
+}
+
+#[test]
+fn an_upgrade_that_fails_goes_back_as_a_whole_and_at_once() {
+    assert_eq!(started_with(&upgrade(Phase::Starting)), ["a=node", "b=node"]);
+    let failed =
+        check(&upgrade(Phase::Verifying), &verified(&["b"], &["a"]), "Stopping: a+b stopping -> stop a+b");
+    let back =
+        check(&failed, &stopped(&["a", "b"], &[]), "Starting: dead a+b, begingenerations -> start a+b");
+    assert_eq!(started_with(&back), ["a=old", "b=old"]);
+    let verifying = check(&back, &started(&["a", "b"], &[]), "Verifying: a+b verifying -> verify a+b");
+    let ended = check(
+        &verifying,
+        &verified(&["a", "b"], &[]),
+        "RolledBack: incident RolledBack, reopened, restore, settleleases, tell -> reopen, resumed \"a+b\", unavailable \"\"",
+    );
+    assert_eq!(ended.upgrade.rejected.len(), 1, "{:?}", ended.upgrade.rejected);
+}
+
+#[test]
+fn a_way_back_that_fails_is_a_failure_and_one_that_is_interrupted_is_gone_on_with() {
+    let rejected = BTreeMap::from([("a".parse().unwrap(), "it said no".to_owned())]);
+    let mut back = upgrade(Phase::Verifying);
+    (back.upgrade.rejected, back.starts) = (rejected, MAX_STARTS);
+    let stopping = check(&back, &verified(&["b"], &["a"]), "Stopping: a stopping -> stop a");
+    check(
+        &stopping,
+        &stopped(&["a"], &[]),
+        "Failed: dead a, incident NotRestarted, reopened, restore, settleleases, tell -> reopen, resumed \"b\", unavailable \"a\"",
+    );
+    let again = check(&back, &Event::Interrupted, "Stopping: a+b stopping -> stop a+b");
+    let starting =
+        check(&again, &stopped(&["a", "b"], &[]), "Starting: dead a+b, begingenerations -> start a+b");
+    assert_eq!(started_with(&starting), ["a=old", "b=old"]);
+}
+
+#[test]
+fn unsafe_calls_are_cut_at_the_deadline_only_where_an_operator_has_said_so() {
+    let verdict = Event::Drained(Verdict::Refused {
+        holders: vec![holder(WorkClass::ReadOnly), holder(WorkClass::Mutating)],
+    });
+    let operation = Operation { break_glass: true, abandon_unsafe: true, ..at(Phase::Draining) };
+    let cut = check(&operation, &verdict, "Checkpointing: incident Abandoned, drained -> gather");
+    assert_eq!((cut.abandoned.len(), cut.interrupted.len(), cut.holders.len()), (1, 1, 0));
+}
+
+#[test]
+fn whether_the_version_really_changed_is_said() {
+    let outcome = |before: Option<&str>, after: Option<&str>| {
+        let seen = Verified {
+            version: after.map(str::to_owned),
+            previous_version: before.map(str::to_owned),
+            ..Verified::default()
+        };
+        upgrade(Phase::Verifying).upgrade.outcome(&BTreeMap::from([("a".parse().unwrap(), seen)]))
+    };
+    assert_eq!(outcome(Some("1.0"), Some("1.1")), "a went from version 1.0 to 1.1");
+    assert!(outcome(Some("1.0"), Some("1.0")).contains("this was no upgrade"));
+    assert!(outcome(None, Some("1.0")).contains("not known"));
+    assert!(outcome(Some("1.0"), None).contains("does not state"));
 }
 
 #[test]

@@ -371,7 +371,7 @@ fn sessions_are_told_of_other_tools() {
     let world = World::of(&["files"]);
     let (added, removed) = (vec!["append".to_owned()], vec!["chmod".to_owned()]);
     world.state().shows =
-        Verified { tools: 3, added: added.clone(), removed: removed.clone(), version: None };
+        Verified { tools: 3, added: added.clone(), removed: removed.clone(), ..Verified::default() };
     run(&world, &world.approved("op-1"));
     assert_eq!(next_action(&world), NextAction::RefreshTools { component: name("files"), added, removed });
 }

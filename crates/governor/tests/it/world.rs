@@ -80,6 +80,7 @@ pub(crate) fn launch(command: &str) -> LaunchIdentity {
         env: BTreeMap::new(),
         executable: format!("/usr/bin/{command}"),
         executable_sha256: "5e".repeat(32),
+        settings: String::new(),
     }
 }
 

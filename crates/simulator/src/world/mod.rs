@@ -200,5 +200,6 @@ fn launch(component: &ComponentName, version: u32) -> LaunchIdentity {
         env: BTreeMap::new(),
         executable: format!("/opt/{component}"),
         executable_sha256: format!("{version:064x}"),
+        settings: String::new(),
     }
 }
