@@ -10,6 +10,7 @@ mod daemon;
 mod exit;
 mod lines;
 mod link;
+mod log;
 mod process;
 mod shim;
 mod stderr;

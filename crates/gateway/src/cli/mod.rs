@@ -1,6 +1,9 @@
 //! The command line: one definition, from which help and parsing come. What each command does is in its own file.
 
 mod client;
+mod doctor;
+mod generate;
+mod import;
 mod print;
 mod render;
 mod request;
@@ -9,7 +12,9 @@ mod state;
 mod token;
 
 use crate::exit::{CliError, CliResult};
+use crate::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use std::path::PathBuf;
 use tidegate_core::{ComponentName, Fence, IncidentId, OperationId, SessionName, WorkClass};
 
@@ -53,8 +58,12 @@ pub(crate) enum Command {
     Serve {
         #[arg(long, hide = true)]
         takeover: bool,
-        #[arg(long, hide = true, value_name = "FILE")]
+        /// Serve the mcpServers file of a client instead of a configuration, with the state beside it
+        #[arg(long, value_name = "FILE")]
         mcp_config: Option<PathBuf>,
+        /// How the log on stderr is written
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        log_format: LogFormat,
     },
     /// Be a stdio MCP server for a client's configuration
     Connect(ConnectArgs),
@@ -94,12 +103,27 @@ pub(crate) enum Command {
     /// Read the configuration again
     #[command(hide = true)]
     Reload,
-    /// Turn an mcpServers file into a configuration
-    #[command(hide = true)]
-    Import { file: PathBuf },
-    /// Check configuration, state and runtimes
-    #[command(hide = true)]
+    /// Turn the mcpServers file of a client into a configuration
+    Import {
+        /// The client's file; it is only read
+        file: PathBuf,
+        /// Write the configuration to a new file, for you alone, instead of printing it
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Check configuration, state, runtimes, daemon and clients, and say what to do
     Doctor,
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual, or write every page of it into a directory
+    Man {
+        /// The directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -291,16 +315,19 @@ pub(crate) enum StoreCommand {
 pub(crate) fn run(cli: Cli) -> CliResult {
     match &cli.command {
         Command::Serve { takeover: true, .. } => Err(later("serve --takeover")),
-        Command::Serve { mcp_config: Some(_), .. } => Err(later("serve --mcp-config")),
-        Command::Serve { .. } => serve::run(&cli.global),
+        Command::Serve { mcp_config, log_format, .. } => {
+            serve::run(&cli.global, mcp_config.as_deref(), *log_format)
+        }
         Command::Connect(args) => crate::shim::run(&cli.global, args),
         Command::Resume { session } => state::resume(&cli.global, session),
         Command::Store(command) => state::store(&cli.global, command),
         Command::Token => token::run(&cli.global),
         Command::Session(_) => Err(later("session token")),
         Command::Reload => Err(later("reload")),
-        Command::Import { .. } => Err(later("import")),
-        Command::Doctor => Err(later("doctor")),
+        Command::Import { file, out } => import::run(&cli.global, file, out.as_deref()),
+        Command::Doctor => doctor::run(&cli.global),
+        Command::Completions { shell } => generate::completions(*shell),
+        Command::Man { out } => generate::man(out.as_deref()),
         command => request::run(&cli.global, command),
     }
 }

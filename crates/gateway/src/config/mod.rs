@@ -1,6 +1,7 @@
 //! `tidegate.toml`: what it may say, checked once. Nothing here starts, opens or connects to anything.
 
 mod keys;
+pub(crate) mod mcp;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,10 @@ pub(crate) enum ConfigError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path}:{line}: {message}")]
     Invalid { path: PathBuf, line: usize, message: String },
+    #[error(transparent)]
+    Import(#[from] mcp::ImportError),
+    #[error("{import} as a configuration: {message}")]
+    Imported { import: PathBuf, message: String },
 }
 
 impl Config {
@@ -120,8 +125,18 @@ impl Config {
         given.map(Path::to_owned).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
     }
 
-    /// Reads and checks a configuration file.
+    /// Reads and checks a configuration file: one of ours, or the `mcpServers` file of a client.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        if is_of_a_client(path) && path.exists() {
+            let text = mcp::Import::read(path)?.as_it_is();
+            return raw::parse(path, &text).map_err(|error| match error {
+                // Its line is one of a text that nobody has.
+                ConfigError::Invalid { message, .. } => {
+                    ConfigError::Imported { import: path.to_owned(), message }
+                }
+                error => error,
+            });
+        }
         let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => ConfigError::Missing { path: path.to_owned() },
             _ => ConfigError::Read { path: path.to_owned(), source },
@@ -138,6 +153,11 @@ impl Config {
     pub(crate) fn component(&self, name: &ComponentName) -> Option<&ComponentConfig> {
         self.components.iter().find(|c| &c.name == name)
     }
+}
+
+/// Whether a file is a client's: those are JSON.
+pub(crate) fn is_of_a_client(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 /// The known name nearest to a mistyped one, when it is near enough to be what was meant.

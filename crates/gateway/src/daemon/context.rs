@@ -2,6 +2,7 @@
 
 use super::sessions::Registry;
 use super::start::Launcher;
+use crate::log::{self, About, Level};
 use crate::process::Spawner;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ impl Context {
     pub(super) async fn report(&self, report: &Report) -> Option<IncidentId> {
         match self.incidents.report(report).await {
             Ok(reported) => {
-                say(&format!("incident {} ({}): {}", reported.id, report.kind, report.title));
+                let told = format!("incident {} ({}): {}", reported.id, report.kind, report.title);
+                say_of(&[("incident", &reported.id)], &told);
                 Some(reported.id)
             }
             Err(error) => {
@@ -66,7 +68,10 @@ impl Context {
     /// Records that the outcome of a call will never be known: durable before its session is answered.
     pub(super) async fn lost(&self, call: &LostCall) {
         self.registry.set_unsure(&call.session, true);
-        say(&format!("{}: the outcome of {} of {} is unknown", call.component, call.tool, call.session));
+        say_of(
+            &[("component", &call.component), ("session", &call.session)],
+            &format!("{}: the outcome of {} of {} is unknown", call.component, call.tool, call.session),
+        );
         let unknown = UnknownCall {
             session: call.session.clone(),
             component: call.component.clone(),
@@ -78,17 +83,19 @@ impl Context {
     }
 }
 
-/// A line of the daemon's log, on stderr, with its time: what happened, once, in words that `status` and the documents use.
+/// A line of the daemon's log: what happened, once, in words that `status` and the documents use.
 pub(super) fn say(message: &str) {
-    match SystemClock::new() {
-        Ok(clock) => crate::stderr::say(format_args!("{} {message}", clock.now().wall)),
-        Err(_) => crate::stderr::say(message),
-    }
+    say_of(&[], message);
+}
+
+/// As [`say`], with what it is about.
+pub(super) fn say_of(about: About<'_>, message: &str) {
+    log::line(Level::Info, about, message);
 }
 
 /// Says what failed and goes on: for what is tried again, or told elsewhere.
 pub(super) fn grumble<T, E: Display>(what: &str, result: Result<T, E>) -> Option<T> {
-    result.map_err(|error| say(&format!("{what}: {error}"))).ok()
+    result.map_err(|error| log::line(Level::Warning, &[], &format!("{what}: {error}"))).ok()
 }
 
 /// Tokio's timer, on the boot-time clock.

@@ -2,7 +2,7 @@
 
 use super::Daemon;
 use super::component::{Msg, Seen};
-use super::context::say;
+use super::context::say_of;
 use super::documents;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
@@ -54,7 +54,10 @@ pub(super) async fn handle(
                 .await
                 .map_err(|e| governor_failure(&e))?;
             let Approved { operation, counted } = approved;
-            say(&format!("operation {} was approved by {}", operation.id, caller.name()));
+            say_of(
+                &[("operation", &operation.id)],
+                &format!("operation {} was approved by {}", operation.id, caller.name()),
+            );
             if operation.phase == Phase::Approved {
                 drive(daemon, operation.id.clone());
             }
@@ -173,10 +176,13 @@ async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Ans
     let operation =
         daemon.governor.request(caller, &ask, &*daemon.plant).await.map_err(|e| governor_failure(&e))?;
     let scope = operation.scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(", ");
-    say(&format!(
-        "operation {} was requested by {}: a restart of {scope}, {:?}",
-        operation.id, operation.requested_by, operation.reason
-    ));
+    say_of(
+        &[("operation", &operation.id)],
+        &format!(
+            "operation {} was requested by {}: a restart of {scope}, {:?}",
+            operation.id, operation.requested_by, operation.reason
+        ),
+    );
     if operation.phase == Phase::Approved {
         drive(daemon, operation.id.clone());
     }
@@ -185,7 +191,10 @@ async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Ans
 
 fn ruled(daemon: &Daemon, caller: &Caller, ruled: Result<Operation, GovernorError>) -> Answer {
     let operation = ruled.map_err(|e| governor_failure(&e))?;
-    say(&format!("operation {} was ended by {}: {}", operation.id, caller.name(), operation.phase));
+    say_of(
+        &[("operation", &operation.id)],
+        &format!("operation {} was ended by {}: {}", operation.id, caller.name(), operation.phase),
+    );
     Ok(operation_document(&operation, &daemon.ctx.now()))
 }
 

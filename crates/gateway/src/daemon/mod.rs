@@ -30,7 +30,7 @@ use tidegate_governor::Governor;
 use tidegate_host::ProcProbe;
 use tidegate_store::{DirLock, LockError};
 
-pub(crate) use serve::{Ended, serve};
+pub(crate) use serve::{Ended, policy, serve};
 
 /// The name of the lock that a daemon holds for life.
 const DAEMON_LOCK: &str = "daemon";

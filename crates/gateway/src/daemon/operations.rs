@@ -1,7 +1,7 @@
 //! Driving operations: run when approved, settled when interrupted, expired in time, and watched by those who wait.
 
 use super::Daemon;
-use super::context::{grumble, say};
+use super::context::{grumble, say, say_of};
 use crate::api::{Failure, Reply};
 use crate::wire::json_line;
 use serde_json::{Value, json};
@@ -25,11 +25,11 @@ const MAX_RETRIES: u32 = 30;
 pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
     let daemon = daemon.clone();
     tokio::spawn(async move {
-        say(&format!("operation {id} begins"));
+        say_of(&[("operation", &id)], &format!("operation {id} begins"));
         let mut driven = daemon.governor.run(&id, &*daemon.plant).await;
         for _ in 0..MAX_RETRIES {
             match driven {
-                Ok(operation) => return say(&ending(&operation)),
+                Ok(operation) => return say_of(&[("operation", &operation.id)], &ending(&operation)),
                 Err(GovernorError::AlreadyDriven { .. }) => return,
                 Err(error) => {
                     say(&format!("operation {id} could not be driven on and is tried again: {error}"))
@@ -115,7 +115,8 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
     match daemon.governor.recover(&*daemon.plant).await {
         Ok(settled) => {
             for operation in settled {
-                say(&format!("left by an earlier daemon: {}", ending(&operation)));
+                let left = format!("left by an earlier daemon: {}", ending(&operation));
+                say_of(&[("operation", &operation.id)], &left);
             }
         }
         Err(error) => {

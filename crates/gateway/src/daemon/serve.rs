@@ -108,7 +108,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
         config.components.len(),
         config.path.display()
     ));
-    eprint_ready(&socket);
+    crate::log::ready(&socket);
     operations::recover(&daemon).await;
     daemon.plant.hands_on().await;
     tokio::spawn(housekeeping::run(daemon.clone()));
@@ -117,11 +117,6 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     let _ = std::fs::remove_file(&socket); // the next daemon replaces it anyway
     say("ended");
     Ok(ended)
-}
-
-/// The line that scripts wait for.
-fn eprint_ready(socket: &Path) {
-    crate::stderr::say(format_args!("ready {}", socket.display()));
 }
 
 fn make_state_dir(dir: &Path) -> Result<(), ServeError> {
@@ -184,7 +179,8 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
     Ok(Arc::new(Daemon { ctx, credentials, governor, plant, registry, probe, active: Mutex::default() }))
 }
 
-fn policy(config: &Config) -> Policy {
+/// The policy of a configuration.
+pub(crate) fn policy(config: &Config) -> Policy {
     let policy = &config.policy;
     Policy {
         approvals: policy.approvals,

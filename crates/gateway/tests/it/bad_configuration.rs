@@ -77,10 +77,7 @@ fn what_is_left_to_later_says_so() {
     let rig = Plan::new().fault("files", &[]).build();
     for command in [
         &["serve", "--takeover"][..],
-        &["serve", "--mcp-config", "mcp.json"],
         &["reload"],
-        &["import", "mcp.json"],
-        &["doctor"],
         &["session", "token", "s1"],
         &["restart", "request", "files", "--reason", "x", "--abandon-unsafe"],
         &["restart", "request", "files", "--reason", "x", "--command", "node", "server.js"],

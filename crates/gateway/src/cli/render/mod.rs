@@ -9,13 +9,15 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tone;
 
 pub(super) use incident::{incident, incidents};
 pub(super) use lease::{lease, leases};
 pub(super) use operation::{operation, operations, progress};
 pub(super) use session::{checkpoints, resume, sessions};
 pub(super) use status::status;
-pub(super) use text::fields;
+pub(super) use text::{cell, each, fields};
+pub(super) use tone::{Tone, painted, plain, toned};
 
 use serde_json::Value;
 use tidegate_core::WallTime;

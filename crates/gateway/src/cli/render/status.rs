@@ -5,6 +5,7 @@ use super::lease::lease_table;
 use super::operation::{holder_text, operation_table};
 use super::session::session_table;
 use super::text::{ago, cell, duration, each, section, table};
+use super::tone::{Tone, toned};
 use serde_json::Value;
 use tidegate_core::WallTime;
 
@@ -14,14 +15,14 @@ const LAST_WORDS: usize = 3;
 pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
     let needs = needs(doc, now);
     let head = match needs.len() {
-        0 => "Nothing needs you.\n".to_owned(),
-        1 => "1 thing needs somebody:\n".to_owned(),
-        n => format!("{n} things need somebody:\n"),
+        0 => toned(Tone::Good, "Nothing needs you.") + "\n",
+        1 => toned(Tone::Strong, "1 thing needs somebody:") + "\n",
+        n => toned(Tone::Strong, &format!("{n} things need somebody:")) + "\n",
     };
     let row = |component: &Value| {
         [
             cell(&component["name"]),
-            cell(&component["state"]),
+            state(&component["state"]),
             cell(&component["generation"]),
             cell(&component["pid"]),
             cell(&component["in_flight"]),
@@ -33,15 +34,33 @@ pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
         ["NAME", "STATE", "GEN", "PID", "IN FLIGHT", "HELD", "RESTARTS"],
         each(&doc["components"]).map(row),
     );
-    [
-        head + &needs.concat(),
-        section("Components", &components),
-        section("Sessions", &session_table(&doc["sessions"], now)),
-        section("Leases", &lease_table(&doc["leases"])),
-        section("Operations", &operation_table(&doc["operations"], now)),
-        section("Open incidents", &incident_table(&doc["incidents"], now)),
-    ]
-    .join("\n")
+    let parts = [
+        ("Components", components),
+        ("Sessions", session_table(&doc["sessions"], now)),
+        ("Leases", lease_table(&doc["leases"])),
+        ("Operations", operation_table(&doc["operations"], now)),
+        ("Open incidents", incident_table(&doc["incidents"], now)),
+    ];
+    let (empty, full): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(_, text)| text.is_empty());
+    let none: Vec<_> = empty.iter().map(|(title, _)| title.to_lowercase()).collect();
+    let mut text = head + &needs.concat();
+    for (title, rows) in full {
+        text += &format!("\n{}", section(title, &rows));
+    }
+    if !none.is_empty() {
+        text += &format!("\nThere are no {}.\n", none.join(", no "));
+    }
+    text
+}
+
+/// A component's state, in the tone that it has for somebody who waits for it.
+fn state(state: &Value) -> String {
+    let tone = match state.as_str() {
+        Some("ready") => Tone::Good,
+        Some("unavailable") => Tone::Bad,
+        _ => Tone::Doubtful,
+    };
+    toned(tone, &cell(state))
 }
 
 /// What needs somebody, the worst first.
@@ -77,7 +96,8 @@ fn of_incident(doc: &Value, incident: &Value, now: WallTime) -> String {
     let said = component.map(last_words).unwrap_or_default();
     let state =
         component.map_or_else(String::new, |it| format!("; {} is {}", cell(&it["name"]), cell(&it["state"])));
-    let (severity, title) = (cell(&incident["severity"]), cell(&incident["title"]));
+    let tone = if incident["severity"] == "critical" { Tone::Bad } else { Tone::Doubtful };
+    let (severity, title) = (toned(tone, &cell(&incident["severity"])), cell(&incident["title"]));
     let last = ago(&incident["last_seen"], now);
     let whose = match incident["who_is_next"].as_str() {
         Some("session") => format!(" (the session {} is told)", cell(&incident["session"])),

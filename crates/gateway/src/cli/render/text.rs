@@ -1,5 +1,6 @@
 //! Words, numbers and tables, the same everywhere.
 
+use super::tone::{Tone, toned, width};
 use serde_json::Value;
 use tidegate_core::WallTime;
 
@@ -9,7 +10,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// A field as text on one line, whoever wrote it: strings without quotes, null as a dash.
-pub(super) fn cell(value: &Value) -> String {
+pub(in crate::cli) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(s) => s.trim_end().replace('\n', "\\n"),
@@ -57,9 +58,12 @@ pub(super) fn labelled(label: &str, text: &str) -> String {
 }
 
 /// The items of an array; none when it is none.
-pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
+pub(in crate::cli) fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
+
+/// Between two columns.
+const GAP: usize = 2;
 
 /// Rows as columns, each as wide as its widest cell; nothing without rows.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
@@ -67,13 +71,13 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = 
     if rows.len() == 1 {
         return String::new();
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
+    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(widest);
     let mut text = String::new();
     for row in &rows {
         let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line += &format!("{cell:<width$}  ");
+        for (cell, widest) in row.iter().zip(widths) {
+            line += &format!("{cell}{:1$}", "", widest - width(cell) + GAP);
         }
         text += line.trim_end();
         text.push('\n');
@@ -83,7 +87,11 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = 
 
 /// A titled part of a document.
 pub(super) fn section(title: &str, text: &str) -> String {
-    if text.is_empty() { format!("{title}: none\n") } else { format!("{title}\n{text}") }
+    if text.is_empty() {
+        format!("{title}: none\n")
+    } else {
+        format!("{}\n{text}", toned(Tone::Strong, title))
+    }
 }
 
 /// An object as labelled lines.

@@ -5,7 +5,7 @@ use super::{Actor, IDLE, Up};
 use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
-use crate::daemon::context::{grumble, of_component, say};
+use crate::daemon::context::{grumble, of_component, say_of};
 use crate::daemon::revive::{NotRevived, Revived, revive};
 use crate::daemon::start::STDERR_LINES;
 use crate::lines::Line;
@@ -72,10 +72,13 @@ impl Actor {
             }
         }
         self.perform(effects).await;
-        say(&format!(
-            "{}: generation {generation} is ready, pid {pid}, {} tools",
-            self.config.name, verified.tools
-        ));
+        say_of(
+            &[("component", &self.config.name)],
+            &format!(
+                "{}: generation {generation} is ready, pid {pid}, {} tools",
+                self.config.name, verified.tools
+            ),
+        );
         verified
     }
 
