@@ -83,13 +83,26 @@ fn xtask(args: &[&str]) -> Command {
     command
 }
 
+/// The simulator's own program is built, worlds are run twice over, and every planted bug has to be caught.
 fn simulate(board: &mut Board, workspace: &Workspace, full: bool) {
-    let seeds = if full { MIN_SEEDS * 10 } else { MIN_SEEDS };
-    let budget_s = if full { 3600 } else { 240 };
+    let built = board.step(&Step::new("simulator", 480, "cargo xtask simulate --build"), |timer| {
+        let command = xtask(&["simulate", "--build"]);
+        Program { what: "build of the simulator", command, show: Show::Kept, logs: &workspace.logs() }
+            .succeed(timer)
+    });
+    if built {
+        worlds(board, workspace, full);
+        planted(board, workspace);
+    }
+}
+
+fn worlds(board: &mut Board, workspace: &Workspace, full: bool) {
+    let seeds = if full { MIN_SEEDS * 100 } else { MIN_SEEDS * 2 };
+    let budget_s = if full { 5400 } else { 120 };
     board.step(&Step::new("simulate", budget_s, format!("cargo xtask simulate --seeds {seeds}")), |timer| {
         let seeds = seeds.to_string();
         let process = |what: &'static str| {
-            let command = xtask(&["simulate", "--seeds", &seeds, "--json"]);
+            let command = xtask(&["simulate", "--seeds", &seeds, "--threads", "1", "--json"]);
             let json =
                 Program { what, command, show: Show::Answer, logs: &workspace.logs() }.succeed(timer)?;
             serde_json::from_str::<Value>(&json).context("read what the simulation printed")
@@ -107,6 +120,20 @@ fn simulate(board: &mut Board, workspace: &Workspace, full: bool) {
             bail!("the same seeds gave different transcripts in two processes: {first} and {second}");
         }
         Ok(format!("{seeds} seeds, the same transcript in two processes"))
+    });
+}
+
+/// A simulator that catches nothing proves nothing: one planted bug that survives fails the run.
+fn planted(board: &mut Board, workspace: &Workspace) {
+    board.step(&Step::new("planted", 60, "cargo xtask simulate --planted all"), |timer| {
+        let command = xtask(&["simulate", "--planted", "all", "--json"]);
+        let hunts = Program { what: "planted bugs", command, show: Show::Answer, logs: &workspace.logs() };
+        let hunts: Value = serde_json::from_str(&hunts.succeed(timer)?).context("read what was caught")?;
+        let caught = hunts.as_array().map_or(0, Vec::len);
+        let mut simulation = report::read::<Value>(&workspace.results().join(SIMULATION))?.unwrap_or_default();
+        simulation["planted"] = hunts;
+        write(workspace, SIMULATION, &simulation)?;
+        Ok(format!("{caught} planted bugs, every one caught"))
     });
 }
 
@@ -168,7 +195,7 @@ fn write(workspace: &Workspace, name: &str, value: &impl serde::Serialize) -> an
 }
 
 /// The commit that is tested; `+changes` when the tree isn't just that.
-fn commit(workspace: &Workspace) -> String {
+pub(crate) fn commit(workspace: &Workspace) -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).current_dir(&workspace.root).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

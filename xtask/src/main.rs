@@ -8,6 +8,7 @@ mod check;
 mod ci;
 mod clock;
 mod determinism;
+mod image;
 mod nextest;
 mod process;
 mod report;
@@ -60,6 +61,8 @@ enum Command {
     Suite,
     /// Whether a program does the same again when it is run again, and what differs
     Determinism(tidegate_determinism::CheckArgs),
+    /// Build the project's container image, with its provenance, from pinned parts
+    Image(image::Args),
     /// Write the report over what the runs left; exit 0 only when the release is allowed
     Report {
         /// The `target/tidegate` directories of all partitions of one run
@@ -68,8 +71,6 @@ enum Command {
     },
     /// From a fresh clone to the answer: exit 0 only when the release is allowed
     Ci(ci::Args),
-    #[command(hide = true)]
-    Image(Later),
     #[command(hide = true)]
     Bench(Later),
     #[command(hide = true)]
@@ -103,12 +104,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }),
         Command::Check { only } => steps("check", 1200, |board| check::run(board, &workspace, &only)),
         Command::Test { selection } => steps("test", 1200, |board| test::run(board, &workspace, &selection)),
-        Command::Simulate(args) => simulate::run(&args),
+        Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Suite => steps("suite", 1200, |board| suite::run(board, &workspace)),
         Command::Determinism(args) => determinism::run(&workspace, args),
         Command::Report { merge } => steps("report", 60, |board| report::run(board, &workspace, merge)),
         Command::Ci(args) => Ok(answer(ci::run(&workspace, &args)?)),
-        Command::Image(_) => bail!("cargo xtask image is not available yet"),
+        Command::Image(args) => steps("image", 2400, |board| {
+            image::run(board, &workspace, args);
+        }),
         Command::Bench(_) => bail!("cargo xtask bench is not available yet"),
         Command::Explore(_) => bail!("cargo xtask explore is not available yet"),
         Command::Soak(_) => bail!("cargo xtask soak is not available yet"),

@@ -49,12 +49,16 @@ struct Tasks {
     last_task: u64,
     last_group: u64,
     tasks: BTreeMap<u64, (Group, Option<Task>)>,
+    /// Groups that don't go on.
+    stopped: BTreeSet<Group>,
 }
 
 struct Queue {
     now_ms: u64,
     ready: Vec<u64>,
     queued: BTreeSet<u64>,
+    /// Tasks of stopped groups whose turn has come.
+    parked: BTreeSet<u64>,
     last_alarm: u64,
     alarms: BTreeMap<(u64, u64), Waker>,
     /// `None`: first come, first served.
@@ -101,6 +105,7 @@ impl Executor {
             now_ms: 0,
             ready: Vec::new(),
             queued: BTreeSet::new(),
+            parked: BTreeSet::new(),
             last_alarm: 0,
             alarms: BTreeMap::new(),
             order,
@@ -138,9 +143,30 @@ impl Executor {
         drop(dropped); // outside the lock: what it owned may wake others
     }
 
+    /// Stops a group where it stands: nothing of it goes on until it is woken.
+    pub(crate) fn stop(&self, group: Group) {
+        lock(&self.shared.tasks).stopped.insert(group);
+    }
+
+    /// Lets a stopped group go on; `false` when it isn't stopped.
+    pub(crate) fn wake(&self, group: Group) -> bool {
+        let woken = lock(&self.shared.tasks).stopped.remove(&group);
+        let mut queue = lock(&self.shared.queue);
+        for task in std::mem::take(&mut queue.parked) {
+            queue.push(task);
+        }
+        woken
+    }
+
+    /// The whole machine sleeps: its clock goes on, and nobody else.
+    pub(crate) fn sleep_machine(&self, ms: u64) {
+        lock(&self.shared.queue).now_ms += ms;
+    }
+
     /// Drops all tasks of a group, each at the await it has come to.
     pub(crate) fn kill(&self, group: Group) {
         let mut tasks = lock(&self.shared.tasks);
+        tasks.stopped.remove(&group);
         let doomed: Vec<u64> =
             tasks.tasks.iter().filter(|(_, (of, _))| *of == group).map(|(task, _)| *task).collect();
         let dropped: Vec<_> = doomed.iter().filter_map(|task| tasks.tasks.remove(task)).collect();
@@ -157,8 +183,17 @@ impl Executor {
     /// Polls one task that can go on, or moves the clock.
     pub(crate) fn step(&self) -> Stepped {
         while let Some(task) = { lock(&self.shared.queue).pop() } {
-            let taken = lock(&self.shared.tasks).tasks.get_mut(&task).and_then(|(_, future)| future.take());
-            let Some(mut future) = taken else { continue };
+            let mut future = {
+                let mut tasks = lock(&self.shared.tasks);
+                let tasks = &mut *tasks;
+                let Some((group, future)) = tasks.tasks.get_mut(&task) else { continue };
+                if tasks.stopped.contains(group) {
+                    lock(&self.shared.queue).parked.insert(task);
+                    continue;
+                }
+                let Some(future) = future.take() else { continue };
+                future
+            };
             let waker = Waker::from(Arc::new(TaskWaker { task, queue: self.shared.queue.clone() }));
             let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
             let mut tasks = lock(&self.shared.tasks);
@@ -288,6 +323,27 @@ mod tests {
         }
         run(&executor);
         assert_eq!(*lock(&ended), [(100, 100), (200, 200), (300, 300)]);
+    }
+
+    #[test]
+    fn a_stopped_group_goes_on_where_it_stood_when_it_is_woken() {
+        let executor = Executor::new(None);
+        let (stopped, count) = (executor.group(), Arc::new(Mutex::new(0)));
+        let (sleeper, counted) = (executor.clone(), count.clone());
+        executor.spawn(stopped, async move {
+            for _ in 0..3 {
+                *lock(&counted) += 1;
+                sleeper.sleep(10).await;
+            }
+        });
+        executor.step();
+        executor.stop(stopped);
+        run(&executor);
+        assert_eq!(*lock(&count), 1);
+        executor.sleep_machine(1_000);
+        executor.wake(stopped);
+        run(&executor);
+        assert_eq!((*lock(&count), executor.now_ms()), (3, 1_020));
     }
 
     #[test]

@@ -8,20 +8,33 @@
 //! ```
 //! use tidegate_simulator::{Plan, run};
 //!
-//! let summary = run(&Plan { first_seed: 0, seeds: 3, stop_after: 1 }, &mut |_| {});
+//! let summary = run(&Plan::new(0, 3), &mut |_| {});
 //! assert!(summary.failures.is_empty(), "{}", summary.failures[0]);
 //! assert_eq!(summary.seeds, 3);
 //! ```
 
+mod case;
 mod chance;
 mod channel;
 mod daemon;
 mod executor;
+mod job;
 mod observe;
 mod people;
+mod planted;
+mod play;
 mod run;
+mod shrink;
 mod story;
 mod world;
 
+pub use case::{CASE_VERSION, Case};
+pub use job::{Done, Job};
 pub use observe::Coverage;
-pub use run::{Failure, MAX_STEPS, Outcome, Plan, Progress, SETTLES_WITHIN_MS, Summary, run, run_seed};
+pub use planted::{BUGS, Bug, CAUGHT_WITHIN, Hunt};
+#[cfg(feature = "planted")]
+pub use planted::{hunt, with_planted};
+pub use play::{MAX_STEPS, Outcome, SETTLES_WITHIN_MS, SETTLES_WITHIN_STEPS, run_seed, run_story};
+pub use run::{Failure, Plan, Progress, Summary, run};
+pub use shrink::shrink;
+pub use story::Story;

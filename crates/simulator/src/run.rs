@@ -1,31 +1,24 @@
-//! Runs seeds: one seed is one world, played to its end and judged after every step.
+//! Runs many seeds, on several threads, and sums up what came of them in the order of the seeds: how many threads there
+//! were can't be seen in the summary.
 
-use crate::executor::Stepped;
-use crate::observe::{Call, CallId, Coverage, Observer, Rule, Violation};
-use crate::people;
-use crate::story::Story;
-use crate::world::World;
-use serde::Serialize;
+use crate::observe::Coverage;
+use crate::planted::Hunt;
+use crate::play::{Outcome, run_seed};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
-use tidegate_core::NextAction;
-use tidegate_governor::Phase;
+use std::num::NonZeroUsize;
+use std::sync::mpsc;
+use std::thread;
 
-/// Once nothing goes wrong any more, everything has settled within this much virtual time: the longest deadline of a
-/// request (60 s), that of a drain and a store's repair before it, and as much again.
-pub const SETTLES_WITHIN_MS: u64 = 120_000;
-/// More steps than any world takes: a run that gets here goes round in circles.
-pub const MAX_STEPS: u64 = 2_000_000;
-/// After a new phase the daemon is killed within so many steps, where it is killed at all.
-const KILLED_WITHIN: u64 = 60;
 /// The last lines of a timeline that a failure shows.
 const SHOWN_LINES: usize = 40;
-/// Outside a restart's scope no call takes longer than this many times what it takes without the restart, in percent.
-const MOST_PERCENT: u64 = 150;
+/// How many seeds a thread takes at a time: few enough that the others aren't waited for, enough to be worth it.
+const BATCH: u64 = 16;
 
 /// What to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The first seed.
     pub first_seed: u64,
@@ -33,6 +26,16 @@ pub struct Plan {
     pub seeds: u64,
     /// How many broken schedules are enough.
     pub stop_after: usize,
+    /// On how many threads.
+    pub threads: NonZeroUsize,
+}
+
+impl Plan {
+    /// These seeds, on one thread, up to the first failure.
+    #[must_use]
+    pub fn new(first_seed: u64, seeds: u64) -> Self {
+        Self { first_seed, seeds, stop_after: 1, threads: NonZeroUsize::MIN }
+    }
 }
 
 /// How far a run has got.
@@ -47,7 +50,7 @@ pub struct Progress {
 }
 
 /// One broken schedule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
@@ -66,7 +69,7 @@ impl fmt::Display for Failure {
 }
 
 /// What a run of several seeds came to: the `simulation` object of the report, and more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many seeds were run.
     pub seeds: u64,
@@ -74,10 +77,12 @@ pub struct Summary {
     pub steps: u64,
     /// Over all timelines, in the order of the seeds.
     pub transcript_sha256: String,
-    /// Bugs that were planted on purpose: none here.
-    pub planted: Vec<String>,
+    /// Bugs that were planted on purpose, and which seed caught each.
+    pub planted: Vec<Hunt>,
     /// Virtual time, in milliseconds.
     pub simulated_ms: u64,
+    /// The most steps that a world took to settle after things stopped going wrong.
+    pub settling_steps: u64,
     /// What was reached.
     pub coverage: Coverage,
     /// What could have been reached and was not.
@@ -86,214 +91,108 @@ pub struct Summary {
     pub failures: Vec<Failure>,
 }
 
-/// What one seed came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// The seed.
-    pub seed: u64,
-    /// How many steps it took.
-    pub steps: u64,
-    /// Virtual time, in milliseconds.
-    pub simulated_ms: u64,
-    /// Everything that happened, a line each.
-    pub timeline: String,
-    /// What was broken, and the evidence.
-    pub violation: Option<String>,
-    /// What was reached.
-    pub coverage: Coverage,
-}
-
 impl Outcome {
     fn failure(&self) -> Option<Failure> {
-        let violation = self.violation.clone()?;
+        let violation = self.violation()?;
         let lines: Vec<&str> = self.timeline.lines().collect();
         let timeline = lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n");
         Some(Failure { seed: self.seed, violation, timeline })
     }
 }
 
+/// What is kept of a seed: its timeline is a number by then.
+struct Digested {
+    outcome: Outcome,
+    failure: Option<Failure>,
+    sha256: Vec<u8>,
+}
+
+fn digest(mut outcome: Outcome) -> Digested {
+    let failure = outcome.failure();
+    let sha256 = Sha256::digest(std::mem::take(&mut outcome.timeline).as_bytes()).to_vec();
+    Digested { outcome, failure, sha256 }
+}
+
 /// Runs the seeds of a plan, and says after each how far it is.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Summary {
-    let (mut steps, mut simulated_ms, mut done) = (0, 0, 0);
-    let (mut hash, mut coverage, mut failures) = (Sha256::new(), Coverage::default(), Vec::new());
-    for seed in (0..plan.seeds).map(|n| plan.first_seed.wrapping_add(n)) {
-        let outcome = run_seed(seed);
-        done += 1;
-        steps += outcome.steps;
-        simulated_ms += outcome.simulated_ms;
-        hash.update(outcome.timeline.as_bytes());
-        failures.extend(outcome.failure());
-        coverage.merge(outcome.coverage);
-        progress(Progress { done, seeds: plan.seeds, failures: failures.len() });
-        if failures.len() >= plan.stop_after {
-            break;
-        }
-    }
-    let hash = hash.finalize();
-    Summary {
-        seeds: done,
-        steps,
-        transcript_sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
-        planted: Vec::new(),
-        simulated_ms,
-        not_reached: coverage.missing(),
-        coverage,
-        failures,
-    }
-}
-
-/// Runs one seed. A calm one runs twice, with its restart and without, and the two are compared.
-#[must_use]
-pub fn run_seed(seed: u64) -> Outcome {
-    let mut played = play(Story::of(seed, false));
-    if played.story.calm && played.outcome.violation.is_none() {
-        let undisturbed = play(Story::of(seed, true));
-        played.outcome.steps += undisturbed.outcome.steps;
-        played.outcome.violation = undisturbed.outcome.violation.or_else(|| {
-            let slower = slower(&played.story, &played.calls, &undisturbed.calls)?;
-            Some(Violation::new(Rule::Bullet(9), slower).to_string())
-        });
-        played.outcome.coverage.mark("compared with an undisturbed run");
-    }
-    played.outcome
-}
-
-struct Played {
-    outcome: Outcome,
-    story: Story,
-    calls: BTreeMap<CallId, Call>,
-}
-
-fn play(story: Story) -> Played {
-    let world = World::new(story.clone());
-    let busy = people::arrive(&world);
-    let mut observer = Observer::new(&world);
-    let mut kill_rng = world.generator("kills by phase");
-    let (mut steps, mut phases, mut kill_in) = (0, Phases::default(), None);
-    let settled_by = story.chaos_ms + SETTLES_WITHIN_MS;
-    let mut calmed = false;
-    let violation = loop {
-        world.next_step();
-        let stepped = world.executor.step();
-        steps += 1;
-        if let Err(violation) = observer.look(&world) {
-            break Some(violation);
-        }
-        if phases.moved_on(&observer) && world.is_chaos() {
-            let kill = kill_rng.u32(..1_000) < story.faults.kill_per_phase;
-            kill_in = kill.then(|| kill_rng.u64(1..KILLED_WITHIN)).or(kill_in);
-        }
-        kill_in = match kill_in {
-            Some(0) => {
-                people::kill(&world, "is killed at an await");
-                None
+    let mut sum = Sum::default();
+    if plan.threads.get() == 1 {
+        for seed in (0..plan.seeds).map(|nth| plan.first_seed.wrapping_add(nth)) {
+            sum.add(digest(run_seed(seed)));
+            progress(Progress { done: sum.seeds, seeds: plan.seeds, failures: sum.failures.len() });
+            if sum.failures.len() >= plan.stop_after {
+                break;
             }
-            left => left.map(|left: u64| left - 1),
-        };
-        if stepped == Stepped::Polled && steps < MAX_STEPS {
-            continue;
         }
-        let now_ms = world.executor.now_ms();
-        if !calmed && now_ms >= story.chaos_ms {
-            calmed = true;
-            world.calm_down();
-        }
-        let left =
-            if calmed && !busy.any() { unsettled(&observer) } else { Some("people are busy".to_owned()) };
-        let Some(left) = left else { break observer.at_the_end() };
-        if stepped == Stepped::Idle || now_ms >= settled_by || steps >= MAX_STEPS {
-            break Some(Violation::new(Rule::Settles, left));
-        }
-    };
-    let timeline = world.timeline();
-    let simulated_ms = world.executor.now_ms();
-    world.close();
-    let outcome = Outcome {
-        seed: story.seed,
-        steps,
-        simulated_ms,
-        timeline,
-        violation: violation.map(|violation| violation.to_string()),
-        coverage: observer.coverage,
-    };
-    Played { outcome, story, calls: observer.truth.calls }
-}
-
-/// The phases of all operations, as last seen.
-#[derive(Default)]
-struct Phases {
-    version: u64,
-    last: BTreeMap<String, Phase>,
-}
-
-impl Phases {
-    /// Whether any operation is in another phase than when this was last asked.
-    fn moved_on(&mut self, observer: &Observer) -> bool {
-        if std::mem::replace(&mut self.version, observer.durable.version()) == observer.durable.version() {
-            return false;
-        }
-        let mut moved = false;
-        for operation in observer.durable.operations.values() {
-            let before = self.last.insert(operation.id.to_string(), operation.phase);
-            moved |= before != Some(operation.phase);
-        }
-        moved
+        return sum.summary();
     }
-}
-
-/// What has not come to its end yet.
-fn unsettled(observer: &Observer) -> Option<String> {
-    let (truth, durable) = (&observer.truth, &observer.durable);
-    let waits = |(id, call): (&CallId, &Call)| {
-        (call.outcome.is_none() && !call.given_up).then(|| format!("{id} of {} has no answer", call.session))
-    };
-    let runs = |operation: &tidegate_governor::Operation| {
-        let ended = operation.phase.is_end() && !operation.is_to_reopen();
-        (!ended).then(|| format!("{} is still {}", operation.id, operation.phase))
-    };
-    let closed = |(name, component): (&tidegate_core::ComponentName, &crate::observe::ComponentTruth)| {
-        component.closed_in.map(|_| format!("the gate of {name} is still closed"))
-    };
-    let daemon = (!truth.daemon).then(|| "there is no daemon".to_owned());
-    daemon
-        .or_else(|| truth.calls.iter().find_map(waits))
-        .or_else(|| durable.operations.values().find_map(runs))
-        .or_else(|| truth.components.iter().find_map(closed))
-}
-
-impl Observer {
-    /// What must be true of a world that has settled.
-    fn at_the_end(&mut self) -> Option<Violation> {
-        for (session, checkpoint) in &self.durable.checkpoints {
-            for pending in &checkpoint.pending {
-                let waits_for = match &pending.action {
-                    NextAction::WaitForRestart { operation: Some(operation), .. }
-                    | NextAction::RequestApproval { operation } => operation,
-                    _ => continue,
-                };
-                let over = self.durable.operations.get(waits_for).is_none_or(|o| o.phase.is_end());
-                if over && !self.truth.unrecorded.contains(session) {
-                    let action = pending.action.kind();
-                    let what = format!("{session} is told {action} for {waits_for}, which is over");
-                    return Some(Violation::new(Rule::Bullet(7), what));
+    thread::scope(|scope| {
+        let (threads, (sender, digests)) =
+            (plan.threads.get() as u64, mpsc::sync_channel(2 * BATCH as usize));
+        for thread in 0..threads {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let batches = (0..plan.seeds).filter(|nth| nth / BATCH % threads == thread);
+                for nth in batches {
+                    let digest = digest(run_seed(plan.first_seed.wrapping_add(nth)));
+                    if sender.send((nth, digest)).is_err() {
+                        return; // there are failures enough
+                    }
+                }
+            });
+        }
+        drop(sender);
+        // They come as they are done, and are counted in their order.
+        let mut early = BTreeMap::new();
+        for (nth, digest) in digests {
+            early.insert(nth, digest);
+            while let Some(digest) = early.remove(&sum.seeds) {
+                sum.add(digest);
+                progress(Progress { done: sum.seeds, seeds: plan.seeds, failures: sum.failures.len() });
+                if sum.failures.len() >= plan.stop_after {
+                    return;
                 }
             }
         }
-        None
-    }
+    });
+    sum.summary()
 }
 
-/// A call outside the restart's scope that took longer than it does without the restart.
-fn slower(story: &Story, with: &BTreeMap<CallId, Call>, without: &BTreeMap<CallId, Call>) -> Option<String> {
-    let restarted = &story.components[0].name;
-    let outside = with.iter().filter(|(_, call)| call.component != *restarted);
-    outside.into_iter().find_map(|(id, call)| {
-        let (took, takes) = (call.latency_ms?, without.get(id)?.latency_ms?);
-        (took * 100 > takes * MOST_PERCENT).then(|| {
-            format!(
-                "{id} on {} took {took} ms, and {takes} ms without the restart of {restarted}",
-                call.component
-            )
-        })
-    })
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    steps: u64,
+    simulated_ms: u64,
+    settling_steps: u64,
+    hash: Sha256,
+    coverage: Coverage,
+    failures: Vec<Failure>,
+}
+
+impl Sum {
+    fn add(&mut self, digested: Digested) {
+        let Digested { outcome, failure, sha256 } = digested;
+        self.seeds += 1;
+        self.steps += outcome.steps;
+        self.simulated_ms += outcome.simulated_ms;
+        self.settling_steps = self.settling_steps.max(outcome.settling_steps);
+        self.hash.update(&sha256);
+        self.coverage.merge(outcome.coverage);
+        self.failures.extend(failure);
+    }
+
+    fn summary(self) -> Summary {
+        let hash = self.hash.finalize();
+        Summary {
+            seeds: self.seeds,
+            steps: self.steps,
+            transcript_sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            planted: Vec::new(),
+            simulated_ms: self.simulated_ms,
+            settling_steps: self.settling_steps,
+            not_reached: self.coverage.missing(),
+            coverage: self.coverage,
+            failures: self.failures,
+        }
+    }
 }

@@ -204,7 +204,7 @@ fn the_one<'a>(
     }
 }
 
-/// Enough seeds, and the same transcript in two processes.
+/// Enough seeds, the same transcript in two processes, and every planted bug caught.
 fn simulation_blocks(simulation: &Value) -> Vec<String> {
     let mut blockers = Vec::new();
     let seeds = simulation["seeds"].as_u64().unwrap_or(0);
@@ -218,6 +218,14 @@ fn simulation_blocks(simulation: &Value) -> Vec<String> {
         }
         _ => blockers.push("simulation: no two transcripts to compare".to_owned()),
     }
+    let planted = simulation["planted"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if planted.is_empty() {
+        blockers.push("simulation: no bug was planted, so nothing shows that one would be caught".to_owned());
+    }
+    let survived = planted.iter().filter(|hunt| !hunt["caught_by_seed"].is_u64());
+    blockers.extend(survived.map(|hunt| {
+        format!("simulation: the planted bug {} was not caught", hunt["bug"].as_str().unwrap_or("?"))
+    }));
     blockers
 }
 

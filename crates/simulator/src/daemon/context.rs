@@ -53,7 +53,7 @@ impl Context {
         if !unsafe_possible {
             return self.world.stop_server(process.pid, governed).await;
         }
-        let patience = u64::try_from(self.world.story.policy.drain_deadline.as_millis()).unwrap_or(u64::MAX);
+        let patience = self.world.story.rules.drain_deadline_ms;
         match self.world.await_server(process.pid, patience).await {
             Tree::Gone => Ok(()),
             Tree::Running => {

@@ -11,6 +11,7 @@ use tidegate_core::{ComponentName, Entropy as _, Fence, IncidentId, OperationId,
 use tidegate_governor::{Ask, Caller, GovernorError, Operation, Phase};
 use tidegate_incidents::Actor;
 use tidegate_leases::{Acquire, Acquired, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
+use tidegate_store::{CommitError, StoreError};
 
 /// What can be asked.
 pub(crate) enum Request {
@@ -31,7 +32,7 @@ pub(crate) enum Request {
     Resolve { id: IncidentId },
 }
 
-/// What was asked for, or why not. `sure`: nothing happened.
+/// What was asked for, or why not.
 pub(crate) enum Answer {
     Operation(Box<Operation>),
     Operations(Vec<Operation>),
@@ -42,12 +43,18 @@ pub(crate) enum Answer {
     Leases(Vec<Lease>),
     Incidents(Vec<tidegate_incidents::Incident>),
     No(String),
+    /// No, and nothing has happened.
+    Nothing(String),
     RefusedLease(LeaseError),
 }
 
 impl From<Result<Operation, GovernorError>> for Answer {
     fn from(result: Result<Operation, GovernorError>) -> Self {
-        result.map_or_else(|error| Self::No(error.to_string()), |it| Self::Operation(Box::new(it)))
+        match result {
+            Ok(operation) => Self::Operation(Box::new(operation)),
+            Err(GovernorError::Store(StoreError::Commit(error @ CommitError::Uncertain { .. }))) => no(error),
+            Err(error) => Self::Nothing(error.to_string()),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ impl Actor {
         let mut todo: VecDeque<Effect> = effects.into();
         while let Some(effect) = todo.pop_front() {
             match effect {
-                Effect::MarkForwarding { stream, id, class, tool } => {
+                Effect::MarkForwarding { stream, id, class, tool, .. } => {
                     self.send(stream, ToShim::Forwarding { id, class, tool: tool.to_string() });
                 }
                 Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,

@@ -80,7 +80,7 @@ impl Daemon {
             entropy: entropy.clone(),
             probe: probe.clone(),
             sessions: registry.clone(),
-            policy: world.story.policy.clone(),
+            policy: world.story.policy(),
         })
         .expect("a story's policy can be served");
         let leases = Leases::new(store.clone(), clock.clone(), entropy.clone(), probe.clone())
@@ -199,8 +199,8 @@ fn relay_config(world: &World, plan: &ComponentPlan) -> RelayConfig {
         (tool.to_owned(), Classified { class, replay: tool == "put" && plan.replay })
     });
     RelayConfig {
-        hold: world.story.hold,
-        call_timeout: plan.call_timeout,
+        hold: world.story.hold(),
+        call_timeout: plan.call_timeout(),
         classifier: Classifier::new(rules, false),
     }
 }

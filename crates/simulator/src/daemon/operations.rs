@@ -99,11 +99,7 @@ async fn drained(daemon: &Daemon, scope: Vec<ComponentName>) -> Result<Operation
     let world = &daemon.ctx.world;
     let id: OperationId = crate::story::name(&world.ids.id("op"));
     let ask = Ask::shutdown(id, scope);
-    world.see(Seen::Asked {
-        operation: ask.id.clone(),
-        caller: Caller::signal(),
-        launches: ask.scope.iter().filter_map(|c| Some((c.clone(), world.launch(c)?))).collect(),
-    });
+    world.see(Seen::Asked { operation: ask.id.clone(), caller: Caller::signal() });
     let operation = daemon.governor.request(&Caller::signal(), &ask, &*daemon.plant).await?;
     daemon.governor.run(&operation.id, &*daemon.plant).await
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
-    ProcessIdentity, SessionId,
+    ProcessIdentity, SessionId, Timer as _, planted::is_planted,
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
@@ -51,6 +51,17 @@ impl Plant {
         }
     }
 
+    /// Planted: a timer that doesn't know whose drain it belongs to.
+    fn reopen_late(&self, gates: Vec<Gate>, deadline: Deadline) {
+        let alarm = self.ctx.world.clock.sleep_until(deadline.at_ms);
+        self.ctx.world.executor.spawn(self.ctx.group, async move {
+            alarm.await;
+            for gate in gates {
+                let _ = gate.closed_by().map(|by| gate.reopen(&by)); // whoever it is
+            }
+        });
+    }
+
     /// The operation behind a drain, for those who are held.
     async fn operation_of(&self, drain: &DrainId) -> Option<OperationId> {
         let operations = list_operations(&*self.ctx.store).await;
@@ -72,6 +83,11 @@ impl Plant {
     }
 
     async fn stop_all_of(&self, name: &ComponentName) -> Result<(), String> {
+        if is_planted("every-server-is-stopped") {
+            for handle in self.components.values().filter(|handle| handle.name != *name) {
+                handle.ask(|proof| Msg::Stop { governed: true, proof }).await;
+            }
+        }
         let Some(handle) = self.components.get(name) else { return Ok(()) };
         handle.ask(|done| Msg::Hands { off: true, done }).await;
         let started = self.started().remove(name);
@@ -108,6 +124,17 @@ impl Plant {
     }
 }
 
+/// The components whose gates a drain closes: those of its scope.
+fn scopes(components: &BTreeMap<ComponentName, Handle>, scope: &[ComponentName]) -> Vec<ComponentName> {
+    if is_planted("only-the-first-gate-is-closed") {
+        return scope.iter().take(1).cloned().collect();
+    }
+    if is_planted("every-gate-is-closed") {
+        return components.keys().cloned().collect();
+    }
+    scope.to_vec()
+}
+
 impl Actuator for Plant {
     fn launch<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Option<LaunchIdentity>> {
         Box::pin(async move { self.ctx.world.launch(component) })
@@ -120,7 +147,8 @@ impl Actuator for Plant {
     ) -> BoxFuture<'a, Result<(), CloseError>> {
         Box::pin(async move {
             let mut closed: Vec<&Handle> = Vec::new();
-            for handle in self.in_scope(scope) {
+            let names = scopes(&self.components, scope);
+            for handle in names.iter().filter_map(|name| self.components.get(name)) {
                 let fresh = handle.gate.closed_by().as_ref() != Some(drain);
                 if let Err(error) = handle.gate.close(drain.clone()) {
                     for handle in closed {
@@ -131,7 +159,9 @@ impl Actuator for Plant {
                 }
                 if fresh {
                     self.ctx.world.say(&handle.name, format!("gate closed by {drain}"));
-                    self.ctx.world.see(Seen::GateClosed { component: handle.name.clone() });
+                    self.ctx
+                        .world
+                        .see(Seen::GateClosed { component: handle.name.clone(), drain: drain.clone() });
                     closed.push(handle);
                 }
             }
@@ -169,6 +199,9 @@ impl Actuator for Plant {
         Box::pin(async move {
             let gates: Vec<Gate> = self.in_scope(scope).map(|handle| handle.gate.clone()).collect();
             let clock = &*self.ctx.world.clock;
+            if is_planted("a-late-timer-reopens") {
+                self.reopen_late(gates.clone(), deadline);
+            }
             Drainer { gates: &gates, deadline, clock, timer: clock }.run(progress).await
         })
     }

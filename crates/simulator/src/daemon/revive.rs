@@ -140,7 +140,7 @@ pub(super) async fn handshake(
         }
         return Err("no answer to initialize".to_owned());
     }
-    if !world.is_alive(pid) {
+    if !world.serves(pid) {
         return Err("it ended during its handshake".to_owned());
     }
     let initialize = json!({

@@ -1,7 +1,7 @@
 //! What a run has reached: a schedule that never gets somewhere proves nothing about it.
 
 use super::{Outcome, Seen, Truth};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tidegate_checkpoints::Checkpoint;
 use tidegate_governor::{Operation, Phase};
@@ -9,7 +9,7 @@ use tidegate_incidents::{Incident, IncidentKind};
 use tidegate_leases::{Event, Lease};
 
 /// How often was reached what can be reached.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// Phases of operations, by name.
     pub phases: BTreeMap<String, u64>,
@@ -123,6 +123,8 @@ impl Coverage {
             Seen::Approving { .. } => self.mark("approval by one who may"),
             Seen::Kept { .. } => self.mark("fact kept"),
             Seen::DaemonDied => self.mark("daemon died"),
+            Seen::Restored => self.mark("store restored"),
+            Seen::Mark(what) => self.mark(what),
             Seen::CancelReceived { .. } => self.mark("call cancelled"),
             _ => {}
         }

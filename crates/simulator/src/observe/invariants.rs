@@ -110,8 +110,8 @@ pub(crate) fn no_unilateral_restart(observed: &Observation<'_>) -> Found {
                 o.phase == Phase::Starting
                     && o.generations.get(component).is_some_and(|it| it.after == Some(*generation))
             })?;
-            let asked = observed.truth.asked.get(&starting.id).and_then(|(_, asked)| asked.get(component));
-            (asked != Some(launch))
+            let taken = observed.truth.taken.get(&starting.id).and_then(|launches| launches.get(component));
+            (taken != Some(launch))
                 .then(|| format!("{} starts {component} as something else than was asked for", starting.id))
         }
         _ => None,
@@ -120,7 +120,7 @@ pub(crate) fn no_unilateral_restart(observed: &Observation<'_>) -> Found {
 
 fn unapproved(observed: &Observation<'_>, operation: &Operation) -> Found {
     let id = &operation.id;
-    let Some((requester, _)) = observed.truth.asked.get(id) else {
+    let Some(requester) = observed.truth.asked.get(id) else {
         return Some(format!("{id} stops servers, and nobody asked for it"));
     };
     let policy = &observed.truth.policy;
@@ -140,13 +140,22 @@ fn unapproved(observed: &Observation<'_>, operation: &Operation) -> Found {
         .then(|| format!("{id} of {} stops servers with {count} of {needed} approvals", requester.name()))
 }
 
-/// 2: what a server reads while its gate is closed was admitted before the gate was closed.
+/// 2: what a server reads while its gate is closed was admitted before the gate was closed; and it is closed when the
+/// server is stopped.
 pub(crate) fn new_work_stops_during_drain(observed: &Observation<'_>) -> Found {
     observed.news.iter().find_map(|seen| {
-        let Seen::Received { call, component, decided, .. } = seen else { return None };
+        if let Seen::Stopping { component, governed: true, .. } = seen {
+            let open = observed.truth.components.get(component)?.closed_in.is_none();
+            return open.then(|| format!("{component} is stopped behind an open gate"));
+        }
+        let (what, component, decided) = match seen {
+            Seen::Received { call, component, decided, .. } => (call.to_string(), component, decided),
+            Seen::ReadOwn { component, decided } => ("a request".to_owned(), component, decided),
+            _ => return None,
+        };
         let closed_in = observed.truth.components.get(component)?.closed_in?;
         (*decided > closed_in).then(|| {
-            format!("{component} reads {call}, admitted in step {decided}, behind a gate closed in step {closed_in}")
+            format!("{component} reads {what}, admitted in step {decided}, behind a gate closed in step {closed_in}")
         })
     })
 }
@@ -259,11 +268,32 @@ pub(crate) fn no_silent_orphans(observed: &Observation<'_>) -> Found {
         return Some(format!("the fence of {key} has fallen"));
     }
     let two_holders = observed.news.iter().find_map(|seen| {
-        let Seen::LeaseHeld { session, key, fence, .. } = seen else { return None };
+        let Seen::LeaseHeld { session, key, fence, until_ms, granted, .. } = seen else { return None };
+        if *granted && *fence <= truth.floor {
+            return Some(format!(
+                "{session} is given {key} under {fence}, and before the restore {} was given",
+                truth.floor
+            ));
+        }
         let others = truth.holders.iter().filter(|((of, by), _)| of == key && by != session);
         let mut fresh = others.filter(|(_, it)| it.until_ms > truth.now_ms && !truth.dead.contains(&it.pid));
-        let (_, other) = fresh.next()?;
-        Some(format!("{session} holds {key} under {fence}, and another one still does under {}", other.fence))
+        if let Some((_, other)) = fresh.next() {
+            let other = other.fence;
+            return Some(format!(
+                "{session} holds {key} under {fence}, and another one still does under {other}"
+            ));
+        }
+        let highest = truth.highest.get(key).filter(|highest| *highest > fence)?;
+        (*until_ms > truth.now_ms)
+            .then(|| format!("{session} is given {key} under {fence}, after {highest} has been given"))
+    });
+    let two_holders = two_holders.or_else(|| {
+        observed.news.iter().find_map(|seen| {
+            let Seen::Released { key, fence } = seen else { return None };
+            let lease = durable.leases.get(key).filter(|lease| lease.state == LeaseState::Released)?;
+            (lease.fence != *fence)
+                .then(|| format!("{key} under {} was released by a word about {fence}", lease.fence))
+        })
     });
     if two_holders.is_some() || !observed.changed {
         return two_holders;
@@ -280,7 +310,15 @@ pub(crate) fn no_silent_orphans(observed: &Observation<'_>) -> Found {
         }
         LeaseState::Expired => {
             let recorded = lease.history.iter().any(|entry| entry.event == Event::Expired);
-            (!recorded).then(|| format!("{key} has expired without a record"))
+            let alive =
+                |lease: &&Lease| lease.owner.process.as_ref().is_some_and(|p| !truth.dead.contains(&p.pid));
+            let taken = Some(lease)
+                .filter(|it| it.class == WorkClass::Mutating && it.max_deadline.is_none())
+                .filter(alive)
+                .map(|it| {
+                    format!("{key} is taken from {}, which may be changing something", it.owner.session)
+                });
+            taken.or_else(|| (!recorded).then(|| format!("{key} has expired without a record")))
         }
         LeaseState::Orphaned => {
             let told = durable
@@ -302,6 +340,15 @@ pub(crate) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
                 return Some(format!("{call} is refused ({}) without a next action", refused.kind));
             }
             let it = observed.truth.calls.get(call)?;
+            if !is_answer_to(&refused.kind, &refused.action) {
+                return Some(format!("{call} is refused ({}), and told {}", refused.kind, refused.action));
+            }
+            if refused.action == "RetryCall" && it.class.is_unsafe() && it.received > 0 {
+                return Some(format!(
+                    "{call} may have happened, and {} is told to make it again",
+                    it.session
+                ));
+            }
             let to_verify = refused.action == "VerifyThenRetry" && !local;
             let excused = observed.truth.unrecorded.contains(&it.session)
                 || observed.truth.warned.contains(&it.session);
@@ -316,6 +363,18 @@ pub(crate) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
             .then(|| format!("{session} comes back and is told nothing")),
         _ => None,
     })
+}
+
+/// Whether the next action is one that a refusal of this kind has.
+fn is_answer_to(kind: &str, action: &str) -> bool {
+    match kind {
+        "draining" => action == "WaitForRestart",
+        "unavailable" => ["ContactOperator", "WaitForRestart"].contains(&action),
+        "outcome_unknown" => ["VerifyThenRetry", "RetryCall"].contains(&action),
+        "tool_changed" => action == "RefreshTools",
+        "lease_required" => action == "ReacquireLease",
+        _ => false,
+    }
 }
 
 fn is_unknown(observed: &Observation<'_>, call: &Call) -> bool {
@@ -379,12 +438,18 @@ pub(crate) fn scoped(observed: &Observation<'_>) -> Found {
         Seen::Delivered { call, outcome: Outcome::Refused(refused), .. } => {
             let it = observed.truth.calls.get(call)?;
             let times_out = observed.truth.components.get(&it.component).is_some_and(|c| c.times_out);
-            let about_tools = refused.kind == "tool_changed";
+            let about_tools = refused.kind == "tool_changed" && it.tool == "extra";
             (!it.disturbed && !about_tools && !times_out).then(|| {
                 format!(
                     "{call} is refused ({}), and nothing was the matter with {}",
                     refused.kind, it.component
                 )
+            })
+        }
+        Seen::GateClosed { component, drain } => {
+            let operation = observed.durable.of_drain(drain)?;
+            (!operation.scope.contains(component)).then(|| {
+                format!("{} closes the gate of {component}, which is outside its scope", operation.id)
             })
         }
         Seen::Started { component, generation, .. } => {
@@ -400,6 +465,11 @@ pub(crate) fn scoped(observed: &Observation<'_>) -> Found {
 
 /// 10: what somebody was told of an operation or a session, a fresh process finds in the store, or more.
 pub(crate) fn no_chat_reconstruction(observed: &Observation<'_>) -> Found {
+    let denied =
+        || observed.truth.told_nothing.iter().find(|id| observed.durable.operations.contains_key(*id));
+    if let Some(id) = observed.changed.then(denied).flatten() {
+        return Some(format!("somebody was told that {id} was not taken, and it is there"));
+    }
     let look = |seen: &Seen| matches!(seen, Seen::DaemonDied | Seen::Told { .. } | Seen::Kept { .. });
     if !observed.news.iter().any(look) {
         return None;

@@ -42,6 +42,10 @@ impl Observer {
     pub(crate) fn look(&mut self, world: &World) -> Result<(), Violation> {
         let news = world.take_news();
         let memory = world.store.memory();
+        let restored = news.iter().any(|seen| matches!(seen, Seen::Restored));
+        if restored {
+            self.durable = Durable::default();
+        }
         let changed = self.durable.refresh(memory, &mut self.coverage)?;
         if news.is_empty() && !changed {
             return Ok(());
@@ -51,6 +55,9 @@ impl Observer {
         for seen in &news {
             self.truth.learn(seen);
             self.coverage.count(seen, &self.truth);
+        }
+        if restored {
+            self.truth.turn(&self.durable);
         }
         let observation = Observation { truth: &self.truth, durable: &self.durable, news: &news, changed };
         invariants::check(&observation)?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, DrainId, Fence, Generation, OperationId, SessionId, WorkClass};
-use tidegate_governor::{Caller, LaunchIdentity, Launches, Phase};
+use tidegate_governor::{Caller, LaunchIdentity, Phase};
 
 use crate::world::Executing;
 
@@ -94,6 +94,10 @@ pub(crate) enum Fact {
 pub(crate) enum Seen {
     DaemonStarted,
     DaemonDied,
+    /// The store is what it was when a backup was taken, in a new epoch.
+    Restored,
+    /// Something happened that coverage counts, and nothing else.
+    Mark(&'static str),
     /// A server's program runs.
     Started {
         component: ComponentName,
@@ -115,12 +119,17 @@ pub(crate) enum Seen {
         orphaned: bool,
         executing: Vec<Executing>,
     },
+    /// The main process of a server is gone, and something of it is left.
+    Crashed {
+        component: ComponentName,
+    },
     Died {
         component: ComponentName,
         pid: u32,
     },
     GateClosed {
         component: ComponentName,
+        drain: DrainId,
     },
     /// A gate that had just been closed was opened again, because another one could not be closed.
     GateUnclosed {
@@ -137,6 +146,13 @@ pub(crate) enum Seen {
         component: ComponentName,
         class: WorkClass,
         replay: bool,
+        /// Its tool, or its method.
+        tool: String,
+    },
+    /// A server reads a request that no client has made; decided in the step `decided`.
+    ReadOwn {
+        component: ComponentName,
+        decided: u64,
     },
     /// A server reads it; the daemon decided to write it in the step `decided`.
     Received {
@@ -183,6 +199,8 @@ pub(crate) enum Seen {
     },
     /// A session holds a lease, by its own clock until then.
     LeaseHeld {
+        /// It was given to it just now, and not renewed.
+        granted: bool,
         session: SessionId,
         key: String,
         fence: Fence,
@@ -198,6 +216,15 @@ pub(crate) enum Seen {
     LeaseGiven {
         key: String,
     },
+    /// A session may have given a lease back that a dead client of it held.
+    GivenLate {
+        key: String,
+    },
+    /// Somebody was told that the lease under this fence is released.
+    Released {
+        key: String,
+        fence: Fence,
+    },
     ClientDied {
         pid: u32,
     },
@@ -205,7 +232,10 @@ pub(crate) enum Seen {
     Asked {
         operation: OperationId,
         caller: Caller,
-        launches: Launches,
+    },
+    /// Somebody who asked for it was told no, and that nothing has happened.
+    ToldNothing {
+        operation: OperationId,
     },
     /// Somebody with this credential says yes.
     Approving {

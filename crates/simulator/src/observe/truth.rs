@@ -13,6 +13,7 @@ pub(crate) struct Call {
     pub(crate) component: ComponentName,
     pub(crate) class: WorkClass,
     pub(crate) replay: bool,
+    pub(crate) tool: String,
     pub(crate) sent_ms: u64,
     /// How long it took until its client had an answer.
     pub(crate) latency_ms: Option<u64>,
@@ -77,9 +78,17 @@ pub(crate) struct Truth {
     /// Leases that somebody gave back or handed over.
     pub(crate) given: BTreeSet<String>,
     pub(crate) dead: BTreeSet<u32>,
-    pub(crate) asked: BTreeMap<OperationId, (Caller, Launches)>,
+    pub(crate) asked: BTreeMap<OperationId, Caller>,
     pub(crate) approving: BTreeMap<OperationId, Vec<Caller>>,
     pub(crate) told: BTreeMap<OperationId, Phase>,
+    /// Requests that were refused without a trace.
+    pub(crate) told_nothing: BTreeSet<OperationId>,
+    /// The highest fence that anybody was ever given, by lease.
+    pub(crate) highest: BTreeMap<String, Fence>,
+    /// Every fence that anybody was given before the last restore is at most this.
+    pub(crate) floor: Fence,
+    /// What each operation starts, as it was first recorded.
+    pub(crate) taken: BTreeMap<OperationId, Launches>,
     /// Sessions that were told at a contact that an outcome is unknown.
     pub(crate) warned: BTreeSet<SessionId>,
     /// Operations that were seen to have failed.
@@ -94,9 +103,12 @@ impl Truth {
         Self {
             now_ms: 0,
             step: 0,
-            policy: world.story.policy.clone(),
+            policy: world.story.policy(),
             calls: BTreeMap::new(),
-            components: plans.iter().map(|c| (c.name.clone(), component(c.call_timeout.is_some()))).collect(),
+            components: plans
+                .iter()
+                .map(|c| (c.name.clone(), component(c.call_timeout_ms.is_some())))
+                .collect(),
             connected: BTreeSet::new(),
             kept: BTreeMap::new(),
             unrecorded: BTreeSet::new(),
@@ -106,6 +118,10 @@ impl Truth {
             asked: BTreeMap::new(),
             approving: BTreeMap::new(),
             told: BTreeMap::new(),
+            told_nothing: BTreeSet::new(),
+            highest: BTreeMap::new(),
+            floor: Fence::default(),
+            taken: BTreeMap::new(),
             warned: BTreeSet::new(),
             failed: BTreeSet::new(),
             daemon: false,
@@ -123,7 +139,7 @@ impl Truth {
                 });
             }
             Seen::Serving { component, .. } => self.component(component, |it| it.serving = true),
-            Seen::Stopping { component, .. } => {
+            Seen::Stopping { component, .. } | Seen::Crashed { component } => {
                 self.component(component, |it| it.serving = false);
                 self.disturb(component);
             }
@@ -134,7 +150,7 @@ impl Truth {
                 });
                 self.disturb(component);
             }
-            Seen::GateClosed { component } => {
+            Seen::GateClosed { component, .. } => {
                 let step = self.step;
                 self.component(component, |it| it.closed_in = Some(step));
                 self.disturb(component);
@@ -142,7 +158,7 @@ impl Truth {
             Seen::GateUnclosed { component } | Seen::GateOpened { component, .. } => {
                 self.component(component, |it| it.closed_in = None);
             }
-            Seen::Sent { call, session, component, class, replay } => {
+            Seen::Sent { call, session, component, class, replay, tool } => {
                 let calm = self.components.get(component).is_some_and(ComponentTruth::is_calm);
                 let connected = self.connected.contains(&(session.clone(), component.clone()));
                 let call_truth = Call {
@@ -150,6 +166,7 @@ impl Truth {
                     component: component.clone(),
                     class: *class,
                     replay: *replay,
+                    tool: tool.clone(),
                     sent_ms: self.now_ms,
                     latency_ms: None,
                     disturbed: !calm || !connected,
@@ -182,10 +199,14 @@ impl Truth {
                 self.kept.entry(session.clone()).or_default().insert(fact.clone());
             }
             Seen::Dropped { session, fact } => {
-                self.kept.entry(session.clone()).or_default().remove(fact);
+                if let Some(facts) = self.kept.get_mut(session) {
+                    facts.remove(fact);
+                }
             }
-            Seen::LeaseHeld { session, key, fence, until_ms, pid } => {
+            Seen::LeaseHeld { session, key, fence, until_ms, pid, .. } => {
                 let held = Held { fence: *fence, until_ms: *until_ms, pid: *pid };
+                let highest = self.highest.entry(key.clone()).or_insert(*fence);
+                *highest = (*highest).max(*fence);
                 self.holders.insert((key.clone(), session.clone()), held);
             }
             Seen::LeaseLeft { session, key } => {
@@ -195,13 +216,15 @@ impl Truth {
                 self.given.insert(key.clone());
                 self.holders.retain(|(of, _), _| of != key);
             }
+            Seen::GivenLate { key } => drop(self.given.insert(key.clone())),
             Seen::ClientDied { pid } => drop(self.dead.insert(*pid)),
-            Seen::Asked { operation, caller, launches } => {
-                self.asked.insert(operation.clone(), (caller.clone(), launches.clone()));
-            }
+            Seen::Asked { operation, caller } => drop(self.asked.insert(operation.clone(), caller.clone())),
             Seen::Approving { operation, caller } => {
                 self.approving.entry(operation.clone()).or_default().push(caller.clone());
             }
+            Seen::ToldNothing { operation } => drop(self.told_nothing.insert(operation.clone())),
+            Seen::Restored => self.restored(),
+            Seen::Mark(_) | Seen::Released { .. } | Seen::ReadOwn { .. } => {}
             Seen::Told { operation, phase } => {
                 let told = self.told.entry(operation.clone()).or_insert(*phase);
                 *told = (*told).max(*phase);
@@ -220,6 +243,23 @@ impl Truth {
     pub(crate) fn turn(&mut self, durable: &Durable) {
         let failing = durable.operations.values().filter(|o| is_failure(o.phase));
         self.failed.extend(failing.map(|o| o.id.clone()));
+        for operation in durable.operations.values() {
+            if !self.taken.contains_key(&operation.id) {
+                self.taken.insert(operation.id.clone(), operation.launches.clone());
+            }
+        }
+    }
+
+    /// What was acknowledged since the backup is gone, by somebody's doing. Fences are not.
+    fn restored(&mut self) {
+        self.floor = self.highest.values().copied().max().unwrap_or(self.floor);
+        self.kept.clear();
+        self.told.clear();
+        self.told_nothing.clear();
+        self.failed.clear();
+        let sessions = self.connected.iter().map(|(session, _)| session.clone());
+        self.unrecorded.extend(sessions.chain(self.calls.values().map(|call| call.session.clone())));
+        self.holders.clear();
     }
 
     fn daemon_died(&mut self) {

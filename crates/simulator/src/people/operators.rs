@@ -7,21 +7,20 @@ use crate::story::name;
 use crate::world::World;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
-use tidegate_governor::{Caller, Launches, Operation, Phase};
+use tidegate_governor::{Caller, Operation, Phase};
 use tidegate_incidents::Incident;
 use tidegate_leases::LeaseState;
 
 pub(crate) fn arrive(world: &Arc<World>) {
-    if world.story.calm {
-        if !world.story.undisturbed {
-            comes(world, Caller::operator(name("ann")), the_restart);
+    for operator in &world.story.operators {
+        let operator = Caller::operator(name(operator));
+        if world.story.calm {
+            comes(world, operator, the_restart);
+        } else {
+            comes(world, operator, operates);
         }
-        return;
     }
-    for operator in ["ann", "ben"] {
-        comes(world, Caller::operator(name(operator)), operates);
-    }
-    for agent in ["reviewer", "worker"] {
+    for agent in &world.story.agents {
         comes(world, Caller::principal(name(agent)), approves);
     }
 }
@@ -49,7 +48,9 @@ pub(crate) async fn ask(
     match &answer {
         Some(Answer::Operation(operation)) => told(world, operation),
         Some(Answer::Operations(operations)) => operations.iter().for_each(|it| told(world, it)),
-        Some(Answer::No(why)) => world.say(caller.name(), format!("is told no: {why}")),
+        Some(Answer::No(why) | Answer::Nothing(why)) => {
+            world.say(caller.name(), format!("is told no: {why}"))
+        }
         _ => {}
     }
     answer
@@ -68,12 +69,16 @@ pub(crate) async fn restart(
     break_glass: bool,
 ) -> Option<Operation> {
     let id: OperationId = name(&world.ids.id("op"));
-    let launches: Launches = scope.iter().filter_map(|c| Some((c.clone(), world.launch(c)?))).collect();
     let names = scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(" ");
     world.say(caller.name(), format!("asks for {id}, a restart of {names}"));
-    world.see(Seen::Asked { operation: id.clone(), caller: caller.clone(), launches });
-    match ask(world, caller, session, Request::Restart { id, scope, break_glass }).await? {
+    world.see(Seen::Asked { operation: id.clone(), caller: caller.clone() });
+    let request = Request::Restart { id: id.clone(), scope, break_glass };
+    match ask(world, caller, session, request).await? {
         Answer::Operation(operation) => Some(*operation),
+        Answer::Nothing(_) => {
+            world.see(Seen::ToldNothing { operation: id });
+            None
+        }
         _ => None,
     }
 }

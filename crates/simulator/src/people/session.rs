@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, Fence, ProcessIdentity, SessionId, WorkClass};
 use tidegate_governor::Caller;
-use tidegate_leases::{LeaseKey, MARGIN};
+use tidegate_leases::{Lease, LeaseKey, MARGIN};
 
 /// The leases that everybody wants.
 const LEASES: [&str; 3] = ["repo/main", "repo/docs", "index"];
@@ -38,14 +38,17 @@ struct Person {
     calls: u32,
     session: SessionId,
     held: BTreeMap<String, (LeaseKey, Fence)>,
+    /// What a client of it held that was killed.
+    stale: Vec<(LeaseKey, Fence)>,
 }
 
 /// Does what it came for, then stays attached.
 pub(crate) async fn lives(world: &Arc<World>, plan: SessionPlan, busy: &Busy) {
-    let session = SessionId::new(name("local"), name(&plan.name));
+    let session = SessionId::new(name("local"), name(&plan.session));
     let rng = world.generator(&format!("session {}", plan.name));
     let deeds = plan.deeds;
-    let mut person = Person { world: world.clone(), plan, rng, calls: 0, session, held: BTreeMap::new() };
+    let (held, stale) = (BTreeMap::new(), Vec::new());
+    let mut person = Person { world: world.clone(), plan, rng, calls: 0, session, held, stale };
     let first = person.rng.u64(..500);
     world.executor.sleep(first).await;
     let mut client = person.starts_client().await;
@@ -98,13 +101,18 @@ impl Person {
             0..8 => self.notes().await,
             8..20 => self.wants_a_lease(&mut client).await,
             20..26 => self.looks_after_leases(&client).await,
+            26..30 if self.plan.manner == Manner::Greedy => self.steals_a_lease().await,
             26..32 => self.resumes().await,
             32..40 if self.plan.asks => self.wants_a_restart().await,
             40..46 => self.subscribes(&mut client).await,
             46..54 if forgetful => self.cancels(&mut client),
             54..62 if forgetful => {
                 self.leaves(client).await;
-                return self.starts_client().await;
+                let client = self.starts_client().await;
+                if self.rng.bool() {
+                    self.gives_back_late().await;
+                }
+                return client;
             }
             _ => self.calls(&mut client).await,
         }
@@ -159,6 +167,7 @@ impl Person {
             session: self.session.clone(),
             component: component.clone(),
             class,
+            tool: if tool.is_empty() { method.to_owned() } else { tool.to_owned() },
             replay: class == WorkClass::Idempotent && (by_protocol || replays),
         });
         let what = if tool.is_empty() { method } else { tool };
@@ -201,7 +210,7 @@ impl Person {
         self.world.see(Seen::ClientDied { pid: client.process.pid });
         self.world.executor.kill(client.group);
         self.world.dies(&client.process);
-        self.held.clear();
+        self.stale.extend(std::mem::take(&mut self.held).into_values());
         let away = self.rng.u64(50..9_000);
         self.world.executor.sleep(away).await;
     }
@@ -239,6 +248,10 @@ impl Person {
         let operation = restart(&self.world, &local, Some(&self.session), scope, break_glass).await;
         let Some(operation) = operation else { return };
         approve(&self.world, &local, Some(&self.session), operation.id.clone()).await;
+        if self.plan.manner == Manner::Posing {
+            let other = SessionId::new(name("local"), name(&self.plan.session));
+            approve(&self.world, &local, Some(&other), operation.id.clone()).await;
+        }
         approve(&self.world, &local, None, operation.id).await;
     }
 
@@ -252,7 +265,7 @@ impl Person {
         let request = Request::Acquire { key: name(key), class, ttl_ms, max_ttl_ms };
         let Some(Answer::Acquired(acquired)) = self.asks_daemon(request).await else { return };
         self.world.say(&self.plan.name, format!("holds {key} ({class}) under {}", acquired.fence));
-        self.holds(client, acquired.key.clone(), acquired.fence, sent_ms, ttl_ms);
+        self.holds(client, true, acquired.key.clone(), acquired.fence, (sent_ms, ttl_ms));
         self.world.see(Seen::Kept { session: self.session.clone(), fact: Fact::Lease(key.to_owned()) });
         if self.plan.manner == Manner::Steady {
             self.sends(client, "tools/call", "write", json!({})).recv().await;
@@ -260,8 +273,17 @@ impl Person {
         }
     }
 
-    fn holds(&mut self, client: &Client, key: LeaseKey, fence: Fence, sent_ms: u64, ttl_ms: u64) {
+    /// Takes itself for the holder, for a ttl from when it asked.
+    fn holds(
+        &mut self,
+        client: &Client,
+        granted: bool,
+        key: LeaseKey,
+        fence: Fence,
+        (sent_ms, ttl_ms): (u64, u64),
+    ) {
         self.world.see(Seen::LeaseHeld {
+            granted,
             session: self.session.clone(),
             key: key.to_string(),
             fence,
@@ -277,7 +299,36 @@ impl Person {
         self.world.see(Seen::LeaseLeft { session: session.clone(), key: key.to_string() });
         self.world.see(Seen::LeaseGiven { key: key.to_string() });
         self.world.see(Seen::Dropped { session, fact });
-        self.asks_daemon(Request::Release { key, fence }).await;
+        self.releases(key, fence).await;
+    }
+
+    async fn releases(&self, key: LeaseKey, fence: Fence) {
+        let released = self.asks_daemon(Request::Release { key: key.clone(), fence }).await;
+        if matches!(released, Some(Answer::Done)) {
+            self.world.see(Seen::Released { key: key.to_string(), fence });
+        }
+    }
+
+    /// Remembers a lease that a client of it held which is long dead.
+    async fn gives_back_late(&mut self) {
+        let Some((key, fence)) = self.stale.pop() else { return };
+        self.world.say(&self.plan.name, format!("gives {key} back, far too late, under {fence}"));
+        self.world.see(Seen::Mark("released late"));
+        self.world.see(Seen::GivenLate { key: key.to_string() });
+        self.releases(key, fence).await;
+    }
+
+    /// Tries to release a lease that is another's.
+    async fn steals_a_lease(&mut self) {
+        let Some(Answer::Leases(leases)) = ask(&self.world, &Caller::local(), None, Request::Leases).await
+        else {
+            return;
+        };
+        let other = |lease: &Lease| lease.is_live() && lease.owner.session != self.session;
+        let Some(lease) = leases.into_iter().find(other) else { return };
+        self.world.say(&self.plan.name, format!("tries to release {} of {}", lease.key, lease.owner.session));
+        self.world.see(Seen::Mark("tried to release another's lease"));
+        self.releases(lease.key, lease.fence).await;
     }
 
     async fn looks_after_leases(&mut self, client: &Client) {
@@ -289,7 +340,7 @@ impl Person {
             }
             let sent_ms = self.world.executor.now_ms();
             match self.asks_daemon(Request::Renew { key: key.clone(), fence }).await {
-                Some(Answer::Renewed) => self.holds(client, key, fence, sent_ms, SHORTEST_TTL_MS),
+                Some(Answer::Renewed) => self.holds(client, false, key, fence, (sent_ms, SHORTEST_TTL_MS)),
                 Some(Answer::RefusedLease(error)) if error.is_lost() => {
                     self.world.say(&self.plan.name, format!("has lost a lease: {error}"));
                     self.held.remove(key.as_str());

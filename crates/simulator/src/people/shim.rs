@@ -250,8 +250,7 @@ impl Shim {
         if matches!(self.state, State::Up(_)) {
             return;
         }
-        let hold_ms = u64::try_from(self.world.story.hold.as_millis()).unwrap_or(u64::MAX);
-        let Some(limit_ms) = self.now_ms().checked_sub(hold_ms) else { return };
+        let Some(limit_ms) = self.now_ms().checked_sub(self.world.story.rules.hold_ms) else { return };
         let late = self.book.iter().filter(|(_, entry)| entry.arrived_ms <= limit_ms);
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| self.settle(id));

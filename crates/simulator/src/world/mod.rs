@@ -45,6 +45,8 @@ struct Inner {
     daemon: Option<Arc<Daemon>>,
     /// The daemon that runs, whether it accepts or not.
     running: Option<Arc<Daemon>>,
+    /// Somebody works on the store: no daemon is started.
+    maintenance: bool,
     /// Things go wrong.
     chaos: bool,
     step: u64,
@@ -54,7 +56,7 @@ struct Inner {
 
 impl World {
     pub(crate) fn new(story: Story) -> Arc<Self> {
-        let order = (!story.calm).then(|| generator(story.seed, "order"));
+        let order = story.shuffled.then(|| generator(story.seed, "order"));
         let executor = Executor::new(order);
         let store = SimStore::new(&executor, story.seed, story.faults);
         let launches = story.components.iter().map(|c| (c.name.clone(), launch(&c.name, 1))).collect();
@@ -65,6 +67,7 @@ impl World {
             launches,
             daemon: None,
             running: None,
+            maintenance: false,
             chaos: !story.calm,
             step: 0,
             news: Vec::new(),
@@ -174,6 +177,15 @@ impl World {
     /// From now on this one runs; answers the one before.
     pub(crate) fn running_is(&self, daemon: Option<Arc<Daemon>>) -> Option<Arc<Daemon>> {
         std::mem::replace(&mut self.inner().running, daemon)
+    }
+
+    /// Whether somebody works on the store.
+    pub(crate) fn is_maintained(&self) -> bool {
+        self.inner().maintenance
+    }
+
+    pub(crate) fn maintain(&self, begins: bool) {
+        self.inner().maintenance = begins;
     }
 
     /// Ends everything that is left, so that nothing keeps anything else alive.

@@ -65,7 +65,10 @@ impl World {
         match (method, message["id"].as_u64()) {
             (Some(method), Some(id)) => {
                 let nonce = message["params"]["arguments"]["nonce"].as_str();
-                let Some(nonce) = nonce else { return self.own_request(pid, method, id) };
+                let Some(nonce) = nonce else {
+                    self.see(Seen::ReadOwn { component: component.clone(), decided });
+                    return self.own_request(pid, method, id);
+                };
                 let call = CallId::from(nonce);
                 let tool = message["params"]["name"].as_str().unwrap_or(method).to_owned();
                 let class = Self::class_of(&tool);

@@ -8,6 +8,7 @@ use crate::executor::Group;
 use crate::observe::Seen;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Generation, ProcessIdentity, WorkClass};
 use tidegate_governor::LaunchIdentity;
 
@@ -56,6 +57,10 @@ pub(super) struct Server {
     /// Its program runs: it isn't the launcher any more.
     running: bool,
     habit: Habit,
+    /// It leaves a child behind when it ends while things go wrong.
+    leaves_child: bool,
+    /// Its main process has ended, and until then a child of it is there.
+    child_until_ms: Option<u64>,
     ear: Option<Ear>,
     pub(super) program: Program,
 }
@@ -82,6 +87,8 @@ impl World {
             daemon: Some(daemon),
             running: false,
             habit,
+            leaves_child: happens(&mut rng, self.story.faults.children),
+            child_until_ms: None,
             ear: None,
             program: Program::default(),
         };
@@ -105,11 +112,11 @@ impl World {
     pub(crate) fn listen(&self, pid: u32, ear: Ear) -> bool {
         let mut inner = self.inner();
         match inner.servers.get_mut(&pid) {
-            Some(server) => {
+            Some(server) if server.child_until_ms.is_none() => {
                 server.ear = Some(ear);
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 
@@ -117,7 +124,8 @@ impl World {
     pub(crate) fn write_server(self: &Arc<Self>, pid: u32, line: &[u8], decided: u64) -> bool {
         let about = {
             let inner = self.inner();
-            inner.servers.get(&pid).map(|server| (server.component.clone(), server.generation))
+            let serves = inner.servers.get(&pid).filter(|server| server.child_until_ms.is_none());
+            serves.map(|server| (server.component.clone(), server.generation))
         };
         let Some((component, generation)) = about else { return false };
         self.program_reads(pid, &component, generation, line, decided);
@@ -136,8 +144,34 @@ impl World {
         self.inner().servers.get_mut(&pid).map(|server| look(&mut server.program))
     }
 
-    /// The server is gone, however that came about.
+    /// The server's main process is gone, however that came about; and everything of it, unless it leaves a child.
     pub(crate) fn server_exits(&self, pid: u32, how: &str) {
+        let lasts_ms = self.generator(&format!("child {pid}")).u64(500..8_000);
+        let until_ms = self.executor.now_ms() + lasts_ms;
+        let left = {
+            let mut inner = self.inner();
+            let chaos = inner.chaos;
+            match inner.servers.get_mut(&pid) {
+                Some(server) if server.child_until_ms.is_some() => return,
+                Some(server) if server.running && server.leaves_child && chaos => {
+                    server.child_until_ms = Some(until_ms);
+                    server.program = Program::default();
+                    Some((server.component.clone(), server.generation, server.ear.take()))
+                }
+                _ => None,
+            }
+        };
+        let Some((component, generation, ear)) = left else { return self.tree_ends(pid, how) };
+        self.say(&component, format!("generation {generation} ends, and leaves a child behind: {how}"));
+        self.see(Seen::Crashed { component });
+        self.see(Seen::Mark("child left behind"));
+        if let Some(ear) = ear {
+            ear(Said::End);
+        }
+    }
+
+    /// Nothing of the server is left.
+    fn tree_ends(&self, pid: u32, how: &str) {
         let gone = {
             let mut inner = self.inner();
             inner.alive.remove(&pid);
@@ -153,19 +187,46 @@ impl World {
         }
     }
 
+    /// Looks whether anything of a server is left. A child that was left behind ends by itself.
+    fn is_tree_there(&self, pid: u32) -> bool {
+        let now_ms = self.executor.now_ms();
+        let is_over = {
+            let inner = self.inner();
+            let until_ms = inner.servers.get(&pid).and_then(|server| server.child_until_ms);
+            until_ms.is_some_and(|until_ms| until_ms <= now_ms || !inner.chaos)
+        };
+        if is_over {
+            self.tree_ends(pid, "its last child has ended");
+        }
+        self.is_alive(pid)
+    }
+
+    /// Whether anything of any server is left.
+    pub(crate) fn any_server(&self) -> bool {
+        let pids: Vec<u32> = self.inner().servers.keys().copied().collect();
+        pids.into_iter().filter(|pid| self.is_tree_there(*pid)).count() > 0
+    }
+
+    /// Whether the server's main process is there.
+    pub(crate) fn serves(&self, pid: u32) -> bool {
+        self.inner().servers.get(&pid).is_some_and(|server| server.child_until_ms.is_none())
+    }
+
     /// Makes a server end, whatever it takes, and proves it. `governed`: for an operation.
     pub(crate) async fn stop_server(&self, pid: u32, governed: bool) -> Result<(), String> {
         let Some(habit) = self.begin_stop(pid, governed) else { return Ok(()) };
         if habit == Habit::Obedient {
             self.executor.sleep(10).await;
             self.server_exits(pid, "its input was closed");
-            return Ok(());
+            if is_planted("a-tree-is-its-main-process") || !self.is_tree_there(pid) {
+                return Ok(());
+            }
         }
         self.executor.sleep(STOP_GRACE_MS).await;
         let until_ms = self.executor.now_ms() + LAST_LOOK_MS;
-        while self.is_alive(pid) {
+        while self.is_tree_there(pid) {
             if habit != Habit::Undying || !self.is_chaos() {
-                self.server_exits(pid, "it was killed");
+                self.tree_ends(pid, "it was killed");
             } else if self.executor.now_ms() >= until_ms {
                 return Err(format!("pid {pid} is still there"));
             } else {
@@ -197,7 +258,7 @@ impl World {
     /// Waits until an old server is gone, without doing anything to it.
     pub(crate) async fn await_server(&self, pid: u32, for_ms: u64) -> Tree {
         let until_ms = self.executor.now_ms() + for_ms;
-        while self.is_alive(pid) {
+        while self.is_tree_there(pid) {
             if self.executor.now_ms() >= until_ms {
                 return Tree::Running;
             }

@@ -4,7 +4,7 @@
 use crate::chance::{generator, happens};
 use crate::executor::{Executor, Group, pause};
 use crate::story::Faults;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::{BoxFuture, Revision};
 use tidegate_store::{
@@ -28,12 +28,14 @@ struct Shared {
     rng: Mutex<fastrand::Rng>,
     faults: Faults,
     on: AtomicBool,
+    /// Until then there is no space left.
+    full_until_ms: AtomicU64,
 }
 
 impl SimStore {
     pub(crate) fn new(executor: &Executor, seed: u64, faults: Faults) -> Self {
         let rng = Mutex::new(generator(seed, "store"));
-        let shared = Shared { rng, faults, on: AtomicBool::new(true) };
+        let shared = Shared { rng, faults, on: AtomicBool::new(true), full_until_ms: AtomicU64::new(0) };
         let store = Self { memory: MemoryStore::new(), executor: executor.clone(), shared: Arc::new(shared) };
         let chooser = store.clone();
         store.memory.set_faults(move |_: &Txn| chooser.fault());
@@ -44,6 +46,12 @@ impl SimStore {
     pub(crate) fn calm_down(&self) {
         self.shared.on.store(false, Ordering::Relaxed);
         self.memory.rewrite();
+    }
+
+    /// There is no space left for a while.
+    pub(crate) fn is_full(&self, for_ms: u64) {
+        let until_ms = self.executor.now_ms() + for_ms;
+        self.shared.full_until_ms.store(until_ms, Ordering::Relaxed);
     }
 
     /// What a process would find after a crash that keeps nothing but what is synced.
@@ -70,6 +78,9 @@ impl SimStore {
     }
 
     fn fault(&self) -> Fault {
+        if self.is_on() && self.executor.now_ms() < self.shared.full_until_ms.load(Ordering::Relaxed) {
+            return Fault::Reject;
+        }
         if !self.is_on() || !self.with(|rng| happens(rng, self.shared.faults.commit_per_mille)) {
             return Fault::None;
         }

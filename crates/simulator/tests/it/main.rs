@@ -4,7 +4,7 @@
 use tidegate_simulator::{Plan, run, run_seed};
 
 fn plan(first_seed: u64, seeds: u64) -> Plan {
-    Plan { first_seed, seeds, stop_after: 1 }
+    Plan::new(first_seed, seeds)
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn one_seed_is_one_schedule() {
         let (first, second) = (run_seed(seed), run_seed(seed));
         assert_eq!(first.timeline, second.timeline, "seed {seed}");
         assert_eq!((first.steps, first.simulated_ms), (second.steps, second.simulated_ms), "seed {seed}");
-        assert_eq!(first.violation, None, "seed {seed}");
+        assert_eq!(first.violation(), None, "seed {seed}");
     }
     assert_ne!(run_seed(3).timeline, run_seed(4).timeline);
 }

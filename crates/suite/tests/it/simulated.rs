@@ -14,7 +14,7 @@ fn prove(bullet: u8, test: &str, reached: impl Fn(&Coverage) -> Vec<(&'static st
     let mut evidence =
         Evidence::start(&format!("simulated::{test}"), bullet, Level::Simulated).expect("evidence");
     evidence.seeds(SEEDS);
-    let plan = Plan { first_seed: u64::from(bullet) * APART, seeds: SEEDS, stop_after: 1 };
+    let plan = Plan::new(u64::from(bullet) * APART, SEEDS);
     let summary = run(&plan, &mut |_| {});
     if let Some(failure) = summary.failures.first() {
         panic!("{failure}");

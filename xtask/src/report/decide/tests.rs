@@ -41,7 +41,8 @@ pub(crate) fn complete() -> Input {
         run: Some(run(1, 1, &["core a", "suite b"])),
         evidence: manifest.iter().map(evidence).collect(),
         simulation: Some(json!({
-            "seeds": 1000, "steps": 61_234, "transcript_sha256": "ab".repeat(32), "repeated_sha256": "ab".repeat(32), "planted": [],
+            "seeds": 1000, "steps": 61_234, "transcript_sha256": "ab".repeat(32), "repeated_sha256": "ab".repeat(32),
+            "planted": [{ "bug": "own-request-approved", "bullet": 1, "caught_by_seed": 18 }],
         })),
         determinism: Some(json!({
             "version": 1,
@@ -258,10 +259,16 @@ fn the_simulation_needs_a_thousand_seeds_and_the_same_transcript_twice() {
     check(set("repeated_sha256", json!(null)), &["simulation: no two transcripts to compare"]);
     check(
         |input| {
-            input.parts[0].simulation =
-                Some(json!({"seeds": 1000, "transcript_sha256": "a", "repeated_sha256": "b"}))
+            let simulation = input.parts[0].simulation.as_mut().unwrap();
+            (simulation["transcript_sha256"], simulation["repeated_sha256"]) = (json!("a"), json!("b"));
         },
         &["simulation: the same seeds gave the transcripts a and b"],
+    );
+    let none = "simulation: no bug was planted, so nothing shows that one would be caught";
+    check(set("planted", json!([])), &[none]);
+    check(
+        set("planted", json!([{ "bug": "closing-does-not-close", "bullet": 2, "caught_by_seed": null }])),
+        &["simulation: the planted bug closing-does-not-close was not caught"],
     );
     check(|input| input.parts[0].simulation = None, &["the simulation left no result"]);
     check_from(

@@ -30,7 +30,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let truth = Truth::new(&World::new(Story::of(1, false)));
+        let truth = Truth::new(&World::new(Story::of(1)));
         let mut scene = Self { truth, durable: Durable::default(), news: Vec::new(), changed: true };
         scene.truth.policy = Default::default();
         scene.checkpoint(|_| {});
@@ -70,14 +70,21 @@ impl Scene {
     }
 
     fn asked(self, caller: Caller) -> Self {
-        self.knows(Seen::Asked { operation: op(), caller, launches: Launches::from([(files(), launch())]) })
+        self.knows(Seen::Asked { operation: op(), caller })
     }
 
     fn call(self, id: &str, class: WorkClass) -> Self {
         let (session, component) = (s1(), files());
         self.knows(Seen::Serving { component: files() })
             .knows(Seen::Connected { session: s1(), component: files(), up: true })
-            .knows(Seen::Sent { call: id.into(), session, component, class, replay: false })
+            .knows(Seen::Sent {
+                call: id.into(),
+                session,
+                component,
+                class,
+                replay: false,
+                tool: "write".to_owned(),
+            })
     }
 
     fn found(&self, check: Check) -> String {
@@ -99,7 +106,7 @@ fn op() -> OperationId {
 }
 
 fn launch() -> LaunchIdentity {
-    World::new(Story::of(1, false)).launch(&files()).unwrap()
+    World::new(Story::of(1)).launch(&files()).unwrap()
 }
 
 fn stopping(executing: &[(&str, WorkClass)]) -> Seen {
@@ -152,7 +159,11 @@ fn a_stop_without_approvals_is_named() {
 #[test]
 fn a_start_of_something_else_than_was_approved_is_named() {
     let started = |launch| Seen::Started { component: files(), generation: Generation(2), pid: 7, launch };
-    let scene = || Scene::new().operation("Starting", |_| {}).asked(Caller::operator(name("ann")));
+    let scene = || {
+        let mut scene = Scene::new().operation("Starting", |_| {}).asked(Caller::operator(name("ann")));
+        scene.truth.taken.insert(op(), Launches::from([(files(), launch())]));
+        scene
+    };
     let other = LaunchIdentity { executable_sha256: "other".to_owned(), ..launch() };
     let (good, bad) = (scene().sees(started(launch())), scene().sees(started(other)));
     check(no_unilateral_restart, good, bad, "something else than was asked for");
@@ -164,7 +175,7 @@ fn work_that_gets_behind_a_closed_gate_is_named() {
         let mut scene = Scene::new().call("c", WorkClass::ReadOnly);
         scene.truth.step = 10;
         let read = Seen::Received { call: "c".into(), component: files(), decided };
-        scene.knows(Seen::GateClosed { component: files() }).sees(read)
+        scene.knows(Seen::GateClosed { component: files(), drain: name("d1") }).sees(read)
     };
     check(new_work_stops_during_drain, scene(9), scene(11), "behind a gate closed in step 10");
 }
@@ -245,7 +256,7 @@ fn a_lease_that_gets_lost_silently_is_named() {
 fn two_holders_are_named() {
     let held = |session: &str, revision, pid| {
         let fence = Fence::new(tidegate_core::Epoch(1), Revision(revision));
-        Seen::LeaseHeld { session: name(session), key: "k".into(), fence, until_ms: 100, pid }
+        Seen::LeaseHeld { granted: true, session: name(session), key: "k".into(), fence, until_ms: 100, pid }
     };
     let second = || held("local/s2", 2, 8);
     let good = Scene::new().knows(held("local/s1", 1, 7)).knows(Seen::ClientDied { pid: 7 }).sees(second());
@@ -304,8 +315,11 @@ fn a_failure_without_an_open_incident_is_named() {
 #[test]
 fn a_refusal_where_nothing_is_the_matter_is_named() {
     let scene = || Scene::new().call("c", WorkClass::ReadOnly);
-    let good =
-        scene().knows(Seen::GateClosed { component: files() }).sees(refused("c", "draining", "RetryCall"));
+    let good = scene().knows(Seen::GateClosed { component: files(), drain: name("d1") }).sees(refused(
+        "c",
+        "draining",
+        "RetryCall",
+    ));
     let bad = scene().sees(refused("c", "draining", "RetryCall"));
     check(scoped, good, bad, "nothing was the matter with files");
 }
