@@ -13,6 +13,8 @@ use crate::record::{Cause, Confidence, Divergence};
 
 /// Rows of the matrix that are kept: more than a page shows, and few enough that a record stays readable.
 pub(crate) const MAX_LINES: usize = 400;
+/// Entries of the table that aligns two streams: 16 MiB.
+const MAX_TABLE: usize = 4 << 20;
 /// Characters of a record that are kept in its row.
 const MAX_TEXT: usize = 160;
 
@@ -57,7 +59,7 @@ pub struct Line {
     pub stream: String,
     /// Its place in the stream, counted from zero.
     pub index: usize,
-    /// What stood there with everything pinned; `null` where the stream had ended.
+    /// What stood there with everything pinned; `null` behind the end of the stream, where more records came.
     pub text: Option<String>,
     /// Whether it was the same each time that everything was pinned.
     pub steady: bool,
@@ -129,8 +131,8 @@ where
     places
 }
 
-/// The places where two streams differ. Where one has more records than the other, what they share at both ends is
-/// taken away first: after an insertion every pair would differ.
+/// The places where two streams differ. Where one has more records than the other they are aligned first: after an
+/// insertion every pair would differ. What was inserted touches no record of the reference, and is noted at its end.
 fn differing(left: &[Vec<u8>], right: &[Vec<u8>]) -> Vec<usize> {
     if left.len() == right.len() {
         return (0..left.len()).filter(|index| left[*index] != right[*index]).collect();
@@ -138,8 +140,45 @@ fn differing(left: &[Vec<u8>], right: &[Vec<u8>]) -> Vec<usize> {
     let head = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     let (left_rest, right_rest) = (&left[head..], &right[head..]);
     let tail = left_rest.iter().rev().zip(right_rest.iter().rev()).take_while(|(a, b)| a == b).count();
-    // An insertion touches no record of the reference: it is noted at the place where it stands.
-    (head..(left.len() - tail).max(head + 1)).collect()
+    let (middle, other) = (&left_rest[..left_rest.len() - tail], &right_rest[..right_rest.len() - tail]);
+    let mut places: Vec<usize> = unmatched(middle, other).into_iter().map(|index| head + index).collect();
+    if left.len() < right.len() {
+        places.push(left.len());
+    }
+    places
+}
+
+/// The records of the left list that a longest common subsequence with the right one leaves out. Lists whose table
+/// would be too large are taken as having nothing in common.
+fn unmatched(left: &[Vec<u8>], right: &[Vec<u8>]) -> Vec<usize> {
+    let width = right.len() + 1;
+    if width.saturating_mul(left.len() + 1) > MAX_TABLE {
+        return (0..left.len()).collect();
+    }
+    // The length of the longest common subsequence of what follows, for each pair of places.
+    let mut table = vec![0_u32; width * (left.len() + 1)];
+    for (i, record) in left.iter().enumerate().rev() {
+        for (j, other) in right.iter().enumerate().rev() {
+            table[i * width + j] = if record == other {
+                table[(i + 1) * width + j + 1] + 1
+            } else {
+                table[(i + 1) * width + j].max(table[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut alone = Vec::new();
+    while i < left.len() {
+        if j < right.len() && left[i] == right[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j < right.len() && table[i * width + j + 1] > table[(i + 1) * width + j] {
+            j += 1;
+        } else {
+            alone.push(i);
+            i += 1;
+        }
+    }
+    alone
 }
 
 fn count(traces: &[Trace], is: impl Fn(&Trace) -> bool) -> u32 {
@@ -256,7 +295,9 @@ mod tests {
     #[test]
     fn an_insertion_is_one_place_and_not_everything_behind_it() {
         check_places(&["a", "b", "c"], &["a", "x", "c"], &[1]);
-        check_places(&["a", "b", "c"], &["a", "x", "b", "c"], &[1]);
+        check_places(&["a", "b", "c"], &["a", "x", "b", "c"], &[3]);
+        check_places(&["clock 1", "b", "c"], &["clock 2", "b", "x", "c"], &[0, 3]);
+        check_places(&["clock 1", "b", "x", "c"], &["clock 2", "b", "c"], &[0, 2]);
         check_places(&["a", "b", "c"], &["a", "c"], &[1]);
         check_places(&["a", "b", "c"], &["a", "b", "c", "d"], &[3]);
         check_places(&["a", "b", "c"], &[], &[0, 1, 2]);

@@ -148,7 +148,7 @@ fn row(rows: &mut String, ablation: &Ablation, line: &Line, more: usize) {
     let cells: String = ablation.factors.iter().map(cell).collect();
     let to = if more == 0 { String::new() } else { format!("–{}", line.index + more) };
     let unsteady = if line.steady { "" } else { " (differs with everything pinned too)" };
-    let text = line.text.as_deref().unwrap_or("(the stream had ended)");
+    let text = line.text.as_deref().unwrap_or("(more records than that)");
     _ = write!(
         rows,
         "<tr><th scope=\"row\">{} {}{to}</th><td class=\"t\" title=\"{text}\">{text}{unsteady}</td>{cells}</tr>",
