@@ -3,7 +3,6 @@
 
 mod bullets;
 mod decide;
-mod document;
 pub(crate) mod model;
 mod story;
 
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tidegate_determinism::document;
 
 use crate::board::{Board, Step};
 use crate::workspace::Workspace;

@@ -2,9 +2,9 @@
 //! and adds no judgement of its own.
 
 use serde_json::Value;
+use tidegate_determinism::document::{Block, Span, Text, code, plain, strong};
 
 use super::bullets::BULLETS;
-use super::document::{Block, Span, Text, code, plain, strong};
 use super::model::{Level, Outcome, Proof, Release, Report, Status};
 
 pub(crate) const TITLE: &str = "Tidegate: may this version be released?";
@@ -201,7 +201,7 @@ fn determinism(determinism: Option<&Value>) -> Text {
 mod tests {
     use super::*;
     use crate::report::decide::{decide, tests::complete};
-    use crate::report::document::{html, markdown};
+    use tidegate_determinism::document::{html, markdown};
 
     #[test]
     fn a_stranger_reads_what_it_is_the_answer_and_how_to_repeat_it() {
