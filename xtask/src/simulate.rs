@@ -81,7 +81,7 @@ fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     if !status.success() {
         bail!("the simulator's program could not be built ({status})");
     }
-    Ok(workspace.target().join(PROFILE).join(PROGRAM))
+    Ok(workspace.target.join(PROFILE).join(PROGRAM))
 }
 
 /// Has a job done. `progress` is told how many seeds are done, of how many, and how many are broken.
