@@ -38,7 +38,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunErr
     plan.validate()?;
     let mut progress = Progress::new(progress);
     let guard = Guard::start(&plan.companion)?;
-    let native = Native { companion: &plan.companion, guard: &guard };
+    let native = Native { companion: &plan.companion, guard: &guard, root: plan.root.as_ref() };
     let meter = Meter::start();
 
     let mut beside = Vec::new();
@@ -148,6 +148,7 @@ fn outcome(plan: &Plan, executor: record::Executor, seen: Examination, cost: Cos
             description: normalise::RULE_DESCRIPTION.to_owned(),
             hits: seen.address_hits,
         }],
+        exit: seen.exit.clone(),
         not_compared: report::not_compared(seen.machine_seen),
         seed_probe: seen.seed_probe.clone(),
     };

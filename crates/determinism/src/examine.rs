@@ -43,6 +43,8 @@ pub(crate) struct Examination {
     pub(crate) address_hits: u64,
     /// Whether a machine's trace, kernel log and files were compared too.
     pub(crate) machine_seen: bool,
+    /// How the subject ended in its first run.
+    pub(crate) exit: Option<String>,
     spent: BTreeMap<Part, Vec<Spent>>,
 }
 
@@ -159,6 +161,9 @@ impl Examination {
         let written = recording.map_or([("stdout", 0), ("stderr", 0)], |recording| recording.written());
         for (channel, records) in written {
             *self.records.entry(channel).or_default() += records;
+        }
+        if self.exit.is_none() {
+            self.exit = recording.map(|recording| recording.exit.clone());
         }
         if let Some(machine) = &run.machine {
             self.machine_seen = true;

@@ -175,6 +175,9 @@ pub struct Observation {
     pub channels: Vec<Channel>,
     /// The rules that rewrite records before they are compared.
     pub rules: Vec<Rule>,
+    /// How the subject ended in its first run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
     /// What no channel shows.
     pub not_compared: Vec<String>,
     /// One more run, from another seed; `null` when it wasn't reached.

@@ -33,8 +33,10 @@ pub(crate) fn answer(record: &Record) -> String {
         level => {
             let bounds: Vec<String> = record.cells.iter().map(bound).collect();
             let qualifiers: Vec<String> = record.verdict.qualifiers.iter().map(name_of).collect();
+            let failed = record.observation.exit.as_deref().filter(|exit| *exit != "exit 0");
+            let failed = failed.map_or(String::new(), |exit| format!(" It failed each time: {exit}."));
             format!(
-                "{} ({}): from one seed, {command} {} each time ({}).",
+                "{} ({}): from one seed, {command} {} each time ({}).{failed}",
                 name_of(&level),
                 qualifiers.join(", "),
                 what_was_equal(level),

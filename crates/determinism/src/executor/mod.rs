@@ -14,6 +14,7 @@ use crate::stream::Recording;
 use crate::verdict::Failure;
 
 pub(crate) mod antithesis;
+mod inside;
 mod native;
 mod sandbox;
 mod vm;
@@ -21,7 +22,12 @@ mod vm;
 pub(crate) use native::Native;
 pub(crate) use sandbox::Sandbox;
 pub(crate) use tidegate_guest::SEED_VARIABLE;
+pub use vm::MACHINE_MODULES;
 pub(crate) use vm::Vm;
+
+/// The environment of a task in a root that says nothing about it.
+pub(crate) const ROOT_ENVIRONMENT: [(&str, &str); 2] =
+    [("HOME", "/root"), ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")];
 
 /// What of a life is observed: all of it, or what follows a snapshot. The two are never pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

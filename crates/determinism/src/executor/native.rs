@@ -2,7 +2,7 @@
 //!
 //! The thin shell below every decision: it must never judge what it reads.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -15,13 +15,15 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use tidegate_guest::Conversation;
 
-use super::{Executor, Job, Part, Program, Run, SEED_VARIABLE, Spent, Task};
+use super::{Executor, Job, Part, Program, ROOT_ENVIRONMENT, Run, SEED_VARIABLE, Spent, Task, inside};
 use crate::clock::{Progress, now};
 use crate::guard::{Guard, MARK_VARIABLE};
+use crate::image::Root;
 use crate::record::Reason;
 use crate::report::cpu_of_children;
 use crate::script::Script;
 use crate::stream::Recording;
+use crate::subject::resolve;
 use crate::verdict::Failure;
 
 /// All output of a run is kept until it is compared; beyond this a check would need streaming.
@@ -36,6 +38,8 @@ const CHUNKS: usize = 16;
 pub(crate) struct Native<'a> {
     pub(crate) companion: &'a Path,
     pub(crate) guard: &'a Guard,
+    /// Where the subject's program and files are, unless they are this machine's.
+    pub(crate) root: Option<&'a Root>,
 }
 
 impl Executor for Native<'_> {
@@ -57,8 +61,12 @@ impl Executor for Native<'_> {
 
     fn run(&mut self, job: &Job<'_>, progress: &mut Progress<'_>) -> Result<Run, Failure> {
         self.run_with(job, progress, |task| {
-            let mut command = Command::new(self.program(task));
-            command.args(task.arguments);
+            let words = self.words(task, None);
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            if let (Some(root), Program::Subject(_)) = (self.root, task.program) {
+                command.env_clear().envs(ROOT_ENVIRONMENT).envs(&root.config.env);
+            }
             command
         })
     }
@@ -100,15 +108,19 @@ enum Event {
 }
 
 impl<'a> Native<'a> {
-    /// What a task runs.
-    fn program<'b>(&self, task: &Task<'b>) -> &'b OsStr
-    where
-        'a: 'b,
-    {
-        match task.program {
-            Program::Subject(program) => OsStr::new(program),
-            Program::Companion => self.companion.as_os_str(),
-        }
+    /// The words that run a task: the program first. A bare name is looked up where the caller says, so that another
+    /// search path in the task's environment changes nothing.
+    pub(super) fn words(&self, task: &Task<'_>, search_path: Option<&OsStr>) -> Vec<OsString> {
+        let program = match (task.program, self.root) {
+            (Program::Subject(program), Some(root)) => {
+                return inside::words(&root.directory, &root.config, program, task.arguments);
+            }
+            (Program::Subject(program), None) => {
+                resolve(program, search_path).map_or_else(|| program.into(), Into::into)
+            }
+            (Program::Companion, _) => self.companion.into(),
+        };
+        [program].into_iter().chain(task.arguments.iter().map(Into::into)).collect()
     }
 
     fn task(
@@ -143,6 +155,12 @@ impl<'a> Native<'a> {
         })?;
         recording.pid = pid;
         recording.exit = describe(status);
+        if self.root.is_some() && recording.exit == inside::NOT_ENTERED {
+            let said = String::from_utf8_lossy(&recording.stderr);
+            let detail =
+                format!("the root could not be entered: {}", said.lines().next().unwrap_or("no word"));
+            return Err(failure(Reason::StartFailed, detail));
+        }
         Ok(recording)
     }
 }

@@ -4,11 +4,13 @@
 //! It cannot control time, randomness or when a thread is interrupted, and says so. Must never claim a pin that the
 //! kernel was not seen to grant: [`Sandbox::find`] tries it first.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
+use rustix::process::geteuid;
+
 use super::native::Native;
-use super::{Executor, Job, Levers, Part, Program, Run, Task};
+use super::{Executor, Job, Levers, Part, Program, Run};
 use crate::clock::Progress;
 use crate::factor::Factor;
 use crate::verdict::Failure;
@@ -59,28 +61,15 @@ impl<'a> Sandbox<'a> {
         if levers.aslr != Some(true) {
             command.args(["setarch", "--addr-no-randomize"]);
         }
-        command.args([
-            "unshare",
-            "--user",
-            "--map-root-user",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]);
+        command.arg("unshare");
+        if !geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["--ipc", "--uts", "--net", "--", "/bin/sh", "-c", INIT, "init"]);
         command.arg(levers.pid_offset.to_string());
         command.env_clear().envs(ENVIRONMENT);
         command
-    }
-
-    /// The program by its path: the fixed environment has another search path.
-    fn program(&self, task: &Task<'_>) -> OsString {
-        match task.program {
-            Program::Companion => self.native.companion.as_os_str().to_owned(),
-            Program::Subject(name) => crate::subject::resolve(name, self.search_path.as_deref())
-                .map_or_else(|| OsStr::new(name).to_owned(), Into::into),
-        }
     }
 }
 
@@ -117,7 +106,10 @@ impl Executor for Sandbox<'_> {
     fn run(&mut self, job: &Job<'_>, progress: &mut Progress<'_>) -> Result<Run, Failure> {
         self.native.run_with(job, progress, |task| {
             let mut command = self.wrapped(job.levers);
-            command.arg(self.program(task)).args(task.arguments);
+            if let (Some(root), Program::Subject(_)) = (self.native.root, task.program) {
+                command.envs(&root.config.env);
+            }
+            command.args(self.native.words(task, self.search_path.as_deref()));
             command
         })
     }

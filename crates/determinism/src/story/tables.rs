@@ -183,9 +183,14 @@ pub(super) fn compared(record: &Record) -> Vec<Block> {
         .collect();
     items.push("Numbers and times were never removed.".to_owned());
     items.extend(record.observation.not_compared.iter().map(|item| format!("Not compared: {item}.")));
+    let exit = record
+        .observation
+        .exit
+        .as_deref()
+        .map_or(String::new(), |exit| format!(" ({exit} in the first run)"));
     vec![
         Block::Paragraph(vec![plain(format!(
-            "{} records ({channels}) and every exit status. Answers in JSON-RPC are compared by their id, and their order \
+            "{} records ({channels}) and every exit status{exit}. Answers in JSON-RPC are compared by their id, and their order \
              apart from them.",
             record.observation.records
         ))]),

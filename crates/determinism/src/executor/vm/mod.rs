@@ -18,7 +18,7 @@ mod qmp;
 mod reply;
 mod snapshot;
 
-use super::{Executor, Job, Levers, Part, Program, Run, SEED_VARIABLE, Task};
+use super::{Executor, Job, Levers, Part, Program, ROOT_ENVIRONMENT, Run, SEED_VARIABLE, Task};
 use crate::clock::Progress;
 use crate::factor::Factor;
 use crate::guard::Guard;
@@ -27,6 +27,7 @@ use crate::plan::millis;
 use crate::record::Reason;
 use crate::verdict::Failure;
 use files::Files;
+pub use files::MACHINE_MODULES;
 use qemu::{Machine, Shape, Start};
 use snapshot::{Kept, Shelf};
 
@@ -52,9 +53,6 @@ const LEVERS: [Factor; 8] = [
     Factor::Environment,
     Factor::PidOffset,
 ];
-/// The environment of a task that the root says nothing about.
-const ENVIRONMENT: [(&str, &str); 2] =
-    [("HOME", "/root"), ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")];
 
 /// Runs each job in a machine of its own.
 #[derive(Debug)]
@@ -183,7 +181,7 @@ impl<'a> Vm<'a> {
             Program::Companion => (Place::Guest, None),
         };
         let mut environment: BTreeMap<String, String> =
-            ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            ROOT_ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         environment.extend(config.env.clone());
         environment.insert(SEED_VARIABLE.to_owned(), seed.to_string());
         environment.extend(levers.environment.clone());
