@@ -200,9 +200,14 @@ fn shown(event: &[u8]) -> String {
 pub(crate) fn confirm(divergences: &mut Vec<Divergence>, ablation: &Ablation) -> bool {
     let known: Vec<Divergence> = std::mem::take(divergences);
     for divergence in known {
-        match line_of(&divergence, ablation) {
-            None => divergences.push(divergence),
-            Some(line) => divergences.extend(confirmed(divergence, line)),
+        let found = line_of(&divergence, ablation).map(|line| confirmed(&divergence, line));
+        for divergence in found.unwrap_or_else(|| vec![divergence]) {
+            let place = |other: &Divergence| {
+                (other.condition.clone(), other.stream.clone(), other.index, other.cause)
+            };
+            if divergences.iter().all(|known| place(known) != place(&divergence)) {
+                divergences.push(divergence);
+            }
         }
     }
     divergences.iter().any(|divergence| divergence.confidence == Confidence::Confirmed)
@@ -219,7 +224,7 @@ fn line_of<'a>(divergence: &Divergence, ablation: &'a Ablation) -> Option<&'a Li
     })
 }
 
-fn confirmed(divergence: Divergence, line: &Line) -> Vec<Divergence> {
+fn confirmed(divergence: &Divergence, line: &Line) -> Vec<Divergence> {
     let levers: Vec<String> = line.factors.iter().map(|factor| factor.name().to_owned()).collect();
     let as_confirmed = |cause| Divergence {
         cause,
@@ -233,10 +238,10 @@ fn confirmed(divergence: Divergence, line: &Line) -> Vec<Divergence> {
         causes.sort();
         causes.dedup();
         let listed: Vec<Divergence> = causes.into_iter().map(as_confirmed).collect();
-        return if listed.is_empty() { vec![Divergence { levers, ..divergence }] } else { listed };
+        return if listed.is_empty() { vec![Divergence { levers, ..divergence.clone() }] } else { listed };
     }
     let its_own = Factor::of(divergence.cause).iter().any(|factor| line.factors.contains(factor));
-    vec![if its_own { as_confirmed(divergence.cause) } else { Divergence { levers, ..divergence } }]
+    vec![if its_own { as_confirmed(divergence.cause) } else { Divergence { levers, ..divergence.clone() } }]
 }
 
 #[cfg(test)]

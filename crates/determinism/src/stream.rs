@@ -10,6 +10,9 @@ pub(crate) type Streams = BTreeMap<String, Vec<Vec<u8>>>;
 /// The order of answers within standard output, compared apart from the answers themselves.
 pub(crate) const ORDER: &str = "order/stdout";
 
+/// A name that is longer than this is data.
+const MAX_LABEL_BYTES: usize = 40;
+
 /// What one run did, as it was seen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recording {
@@ -25,7 +28,8 @@ impl Recording {
         [("stdout", lines(&self.stdout).count() as u64), ("stderr", lines(&self.stderr).count() as u64)]
     }
 
-    /// The causal streams: standard output per JSON-RPC id where it is JSON-RPC, standard error, exit status; and the
+    /// The causal streams: standard output per JSON-RPC id where it is JSON-RPC, and per label where its records carry
+    /// one (`{"stream": "node", …}`), standard error, exit status; and the
     /// order in which the streams of standard output alternated. Two descriptors have no common order natively.
     pub(crate) fn streams(&self) -> Streams {
         let mut streams = Streams::new();
@@ -55,6 +59,9 @@ fn stream_of(line: &[u8]) -> String {
     let Ok(Value::Object(message)) = serde_json::from_slice::<Value>(line) else {
         return "stdout".to_owned();
     };
+    if let Some(label) = message.get("stream").and_then(Value::as_str).filter(|label| is_label(label)) {
+        return format!("stdout/{label}");
+    }
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return "stdout".to_owned();
     }
@@ -63,6 +70,13 @@ fn stream_of(line: &[u8]) -> String {
         (Some(_), true) => "stdout/requests".to_owned(),
         (None, _) => "stdout/notifications".to_owned(),
     }
+}
+
+/// What a subject may call a stream of its own: one that is easily read, and never mistaken for one of ours.
+fn is_label(label: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ours = ["answer", "requests", "notifications"];
+    (1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(plain) && !ours.contains(&label)
 }
 
 #[cfg(test)]
@@ -96,6 +110,18 @@ mod tests {
                 ("stdout/requests", 1),
             ],
         );
+    }
+
+    #[test]
+    fn a_record_with_a_label_belongs_to_a_stream_of_its_own() {
+        check(
+            "{\"stream\":\"node\",\"record\":1}\n{\"stream\":\"bun\"}\n{\"stream\":\"node\"}\n",
+            &[("exit", 1), ("order/stdout", 3), ("stdout/bun", 1), ("stdout/node", 2)],
+        );
+        for label in ["", "answer", "Node", "a/b", "\u{0}", &"a".repeat(41)] {
+            let line = serde_json::json!({ "stream": label }).to_string();
+            check(&line, &[("exit", 1), ("stdout", 1)]);
+        }
     }
 
     #[test]

@@ -37,10 +37,15 @@ pub(super) fn listed(divergences: &[Divergence], none: &str) -> Vec<Block> {
     if divergences.is_empty() {
         return vec![Block::Paragraph(vec![plain(none)])];
     }
-    divergences.iter().flat_map(one).collect()
+    // Several causes of one difference are told together.
+    let same = |a: &Divergence, b: &Divergence| {
+        (&a.condition, a.run, &a.stream, a.index) == (&b.condition, b.run, &b.stream, b.index)
+    };
+    divergences.chunk_by(same).flat_map(together).collect()
 }
 
-fn one(divergence: &Divergence) -> [Block; 2] {
+fn together(divergences: &[Divergence]) -> Vec<Block> {
+    let Some(divergence) = divergences.first() else { return Vec::new() };
     let runs = match divergence.run {
         0 => "one condition's run 0 against the other's".to_owned(),
         run => format!("run {run} against run 0"),
@@ -49,23 +54,31 @@ fn one(divergence: &Divergence) -> [Block; 2] {
         strong(format!("{}, {runs}", divergence.condition)),
         plain(": "),
         code(&divergence.stream),
-        plain(format!(" record {}, {}.", divergence.index, cause(divergence))),
+        plain(format!(" record {}.", divergence.index)),
     ];
-    if !divergence.levers.is_empty() {
-        let (before, after) = match divergence.confidence {
-            Confidence::Confirmed => (" Changed alone, each of these moves it: ", "."),
-            _ => (" An executor that pins and unpins ", " could confirm it."),
-        };
-        text.push(plain(before));
-        text.extend(levers(&divergence.levers));
-        text.push(plain(after));
-    }
+    divergences.iter().for_each(|divergence| text.extend(explained(divergence)));
     let end = "(the stream had ended)";
     let mut lines: Vec<String> =
         divergence.context.before.iter().map(|before| format!("  {before}")).collect();
     lines.push(format!("- {}", divergence.context.expected.as_deref().unwrap_or(end)));
     lines.push(format!("+ {}", divergence.context.observed.as_deref().unwrap_or(end)));
-    [Block::Paragraph(text), Block::Excerpt(lines)]
+    vec![Block::Paragraph(text), Block::Excerpt(lines)]
+}
+
+fn explained(divergence: &Divergence) -> Vec<Span> {
+    let cause = cause(divergence);
+    let mut text = vec![plain(format!(" {}{}", cause[..1].to_uppercase(), &cause[1..]))];
+    if !divergence.levers.is_empty() {
+        let (before, after) = match divergence.confidence {
+            Confidence::Confirmed => (" (changed alone, these move it: ", ")"),
+            _ => (" (", " could confirm it)"),
+        };
+        text.push(plain(before));
+        text.extend(levers(&divergence.levers));
+        text.push(plain(after));
+    }
+    text.push(plain("."));
+    text
 }
 
 fn levers(names: &[String]) -> Vec<Span> {
