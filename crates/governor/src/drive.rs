@@ -196,7 +196,7 @@ impl Governor {
     ) -> Event {
         if is_planted("counted-before-closed") {
             let verdict = actuator.await_drain(&operation.scope, drain, deadline, &|_| {}).await;
-            let _ = self.get(&operation.id).await;
+            let _ = actuator.session_facts(&operation.scope).await;
             let closed = actuator.close(&operation.scope, drain).await;
             return closed.map_or_else(|e| Event::NotClosed(e.to_string()), |()| Event::Drained(verdict));
         }
