@@ -32,12 +32,13 @@ enum Kind {
     Seed,
 }
 
-const CONTROLS: [(Program, Kind); 9] = [
+const CONTROLS: [(Program, Kind); 10] = [
     (Program::Urandom, Kind::Positive),
     (Program::Clock, Kind::Positive),
     (Program::Pid, Kind::Positive),
     (Program::HashOrder, Kind::Positive),
     (Program::LockOrder, Kind::Positive),
+    (Program::AddressOrder, Kind::Positive),
     (Program::PureNumbers, Kind::Negative),
     (Program::PureText, Kind::Negative),
     (Program::Address, Kind::Negative),
@@ -60,7 +61,11 @@ fn expected(executor: &str, program: Program, kind: Kind) -> (&'static str, &'st
             ("positive", DIFFERS_BETWEEN_SEEDS)
         }
         (Kind::Positive, _) if in_a_machine => ("positive", EQUAL),
-        (Kind::Positive, Program::Pid) if executor == ExecutorKind::Sandbox.name() => ("positive", EQUAL),
+        (Kind::Positive, Program::Pid | Program::AddressOrder)
+            if executor == ExecutorKind::Sandbox.name() =>
+        {
+            ("positive", EQUAL)
+        }
         (Kind::Positive, _) => ("positive", DIFFERS),
         (Kind::Negative, _) => ("negative", EQUAL),
         (Kind::Seed, _) => ("seed", DIFFERS_BETWEEN_SEEDS),

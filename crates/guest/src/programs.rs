@@ -29,6 +29,8 @@ const SWITCHES: usize = 16;
 const SPINS: usize = 50;
 /// Switches that are printed one by one; the digest covers all of them.
 const PRINTED_SWITCHES: usize = 100;
+/// A page of memory: entries of this size lie far apart.
+const PAGE_BYTES: usize = 4096;
 /// Long enough for the clock to be read thousands of times.
 const SPIN: Duration = Duration::from_millis(10);
 /// Lines of the pure programs.
@@ -53,6 +55,10 @@ pub enum Program {
     PureText,
     /// An address on the stack.
     Address,
+    /// Names sorted by a hash of where they are in memory.
+    AddressOrder,
+    /// The order in which eight threads finish reading files.
+    ReadOrder,
     /// Text that follows from the seed alone.
     Seed,
     /// Eight threads that count without a lock.
@@ -63,7 +69,7 @@ pub enum Program {
 
 impl Program {
     /// Every one of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Urandom,
         Self::Clock,
         Self::Pid,
@@ -72,6 +78,8 @@ impl Program {
         Self::PureNumbers,
         Self::PureText,
         Self::Address,
+        Self::AddressOrder,
+        Self::ReadOrder,
         Self::Seed,
         Self::UnlockedCounter,
         Self::ClockSpin,
@@ -88,6 +96,8 @@ impl Program {
             Self::PureNumbers => "pure-numbers",
             Self::PureText => "pure-text",
             Self::Address => "address",
+            Self::AddressOrder => "address-order",
+            Self::ReadOrder => "read-order",
             Self::Seed => "seed",
             Self::UnlockedCounter => "unlocked-counter",
             Self::ClockSpin => "clock-spin",
@@ -114,6 +124,8 @@ impl Program {
             Self::PureNumbers => pure_numbers(out),
             Self::PureText => pure_text(out, errors),
             Self::Address => address(out),
+            Self::AddressOrder => address_order(out),
+            Self::ReadOrder => read_order(out),
             Self::Seed => seed(out),
             Self::UnlockedCounter => unlocked_counter(out),
             Self::ClockSpin => clock_spin(out),
@@ -198,6 +210,51 @@ fn pure_text(out: &mut dyn Write, errors: &mut dyn Write) -> io::Result<()> {
 fn address(out: &mut dyn Write) -> io::Result<()> {
     let local = std::hint::black_box(0_u8);
     writeln!(out, "a local variable is at {:p}", &raw const local)
+}
+
+/// A table that is keyed by identity, as many are, lists its entries in this order.
+fn address_order(out: &mut dyn Write) -> io::Result<()> {
+    let entries: Vec<Box<[u8; PAGE_BYTES]>> = (0..KEYS).map(|_| Box::new([0; PAGE_BYTES])).collect();
+    let mut order: Vec<(u64, usize)> = entries
+        .iter()
+        .enumerate()
+        .map(|(name, entry)| (mixed((&raw const **entry).addr() as u64), name))
+        .collect();
+    order.sort_unstable();
+    order.iter().try_for_each(|(_, name)| writeln!(out, "entry {name}"))
+}
+
+/// Every bit of the number moves every bit of the result (the last steps of MurmurHash3).
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let number = (number ^ (number >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    number ^ (number >> 33)
+}
+
+/// What callbacks of reads see: whoever has read first is called first.
+fn read_order(out: &mut dyn Write) -> io::Result<()> {
+    let finished = Mutex::new(Vec::<u64>::new());
+    let (next, overtaken) = (AtomicU64::new(0), AtomicUsize::new(0));
+    race(|_| {
+        loop {
+            let taken = next.fetch_add(1, Ordering::Relaxed);
+            if taken >= TURNS / 10 && overtaken.load(Ordering::Relaxed) >= SWITCHES {
+                return;
+            }
+            // A file that is there wherever programs run, of a length that varies with nothing.
+            let read = std::fs::read("/proc/self/comm").map_or(0, |bytes| bytes.len());
+            std::hint::black_box(read);
+            let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
+            if finished.last().is_some_and(|last| *last > taken) {
+                overtaken.fetch_add(1, Ordering::Relaxed);
+            }
+            finished.push(taken);
+        }
+    });
+    let finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let lines: Vec<String> = finished.iter().map(|read| format!("read {read}")).collect();
+    lines.iter().take(PRINTED_SWITCHES).try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "all: {}", sha256_hex(lines.join("\n").as_bytes()))
 }
 
 fn seed(out: &mut dyn Write) -> io::Result<()> {

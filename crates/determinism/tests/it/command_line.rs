@@ -29,7 +29,7 @@ fn the_exit_code_says_whether_there_is_a_verdict() {
     check(&with(&["--", "sh", "-c", "echo $$"]), 0, "Diverged: from one seed,", "");
     check(&with(&["--", "true"]), 1, "No result for `true`: NO_RECORDS", "");
     check(&[], 2, "", "nothing to run: name the subject after `--`");
-    check(&["--image", "x"], 2, "", "--image x is not available yet");
+    check(&["--image", "x"], 2, "", "there is no image at x");
     check(
         &with(&["--executor", "antithesis", "--", "a"]),
         1,

@@ -26,6 +26,26 @@ fn what_differs_by_its_nature_diverges_with_a_probable_cause() {
 }
 
 #[test]
+fn what_depends_on_places_in_memory_or_on_who_is_first_diverges() {
+    assert_eq!(causes(&program("address-order")), [Cause::Order]);
+    causes(&program("read-order"));
+}
+
+#[test]
+fn children_that_write_into_one_pipe_diverge_in_their_order() {
+    let child = "(n=0; while [ $n -lt 4000 ]; do echo child $i; n=$((n+1)); done) &";
+    let forks = format!("for i in 1 2 3 4 5 6 7 8; do {child} done; wait");
+    assert_eq!(causes(&shell(&forks)), [Cause::Order]);
+}
+
+#[test]
+fn callbacks_of_reads_in_node_diverge_in_their_order() {
+    // Reads of different length, each of several steps, four at a time: three thousand of them never agree.
+    let script = "const fs = require('fs'); for (let n = 0; n < 3000; n++) fs.readFile('/proc/self/status', () => console.log('read', n));";
+    assert_eq!(causes(&plan(&["node", "-e", script])), [Cause::Order]);
+}
+
+#[test]
 fn threads_that_race_diverge_without_a_made_up_cause() {
     causes(&program("lock-order"));
     assert_eq!(causes(&program("unlocked-counter")), [Cause::Unclassified]);

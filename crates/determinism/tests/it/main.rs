@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test whose setting can't be made fails")]
 
 mod command_line;
+mod executors;
 mod known_truths;
 mod left_behind;
 mod no_result;
