@@ -31,6 +31,9 @@ pub struct CheckArgs {
     /// The longest that one run may take, such as 500ms, 30s or 2m
     #[arg(long, value_parser = parse_duration, default_value = "60s")]
     pub deadline: Duration,
+    /// How long the subject's runs may take together; no further run is started after its share
+    #[arg(long, value_parser = parse_duration, value_name = "TIME")]
+    pub budget: Option<Duration>,
     /// Busy processes in the condition `loaded` [default: two for each core]
     #[arg(long)]
     pub hogs: Option<u32>,
@@ -117,6 +120,7 @@ impl CheckArgs {
             conditions,
             seed: self.seed,
             deadline: self.deadline,
+            budget: self.budget,
             hogs: self.hogs.unwrap_or_else(default_hogs),
             companion,
             reproduce: self.reproduce(invoked_as),
@@ -143,6 +147,9 @@ impl CheckArgs {
         add("--seed", self.seed.to_string());
         if self.deadline != DEFAULT_DEADLINE {
             add("--deadline", format!("{}ms", self.deadline.as_millis()));
+        }
+        if let Some(budget) = self.budget {
+            add("--budget", format!("{}ms", budget.as_millis()));
         }
         if let Some(hogs) = self.hogs {
             add("--hogs", hogs.to_string());

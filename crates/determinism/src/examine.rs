@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cause;
-use crate::clock::Progress;
+use crate::clock::{Progress, now};
 use crate::compare::Trace;
 use crate::controls;
 use crate::error::RunError;
 use crate::executor::{Executor, Job, Levers, Part, Program, Run, Spent, Task};
 use crate::load::Load;
 use crate::normalise::normalise;
-use crate::plan::{Condition, Plan};
+use crate::plan::{Condition, MIN_RUNS, Plan};
 use crate::record::{Cell, Context, ControlResult, Divergence, Reason, RunCost, SeedProbe};
 use crate::report;
 use crate::selftest;
@@ -118,7 +118,12 @@ impl Examination {
         let mut outcomes = BTreeSet::from([reference.fingerprint()]);
         let (mut ended, mut equal) = (1, 0);
         let mut failure = None;
+        let began = now();
+        let share = plan.share_of_budget(executor);
         for run in 1..plan.runs {
+            if run >= MIN_RUNS && share.is_some_and(|share| now().duration_since(began) >= share) {
+                break;
+            }
             progress.step(format!("{name}: run {} of {}", run + 1, plan.runs));
             match self.once(plan, part, plan.seed, executor, progress) {
                 Ok(trace) => {

@@ -108,6 +108,9 @@ pub struct Plan {
     pub seed: u64,
     /// The longest that one run may take.
     pub deadline: Duration,
+    /// How long the subject's runs may take together, shared out evenly over conditions and parts; those that no longer
+    /// fit are not made, and the record says how many were.
+    pub budget: Option<Duration>,
     /// Busy processes in the condition `loaded`.
     pub hogs: u32,
     /// The `tidegate-determinism` binary, which holds controls, load and guard.
@@ -134,6 +137,7 @@ impl Plan {
             conditions: vec![Condition::Idle, Condition::Loaded],
             seed: DEFAULT_SEED,
             deadline: DEFAULT_DEADLINE,
+            budget: None,
             hogs: default_hogs(),
             companion: companion.into(),
             reproduce: String::new(),
@@ -145,6 +149,12 @@ impl Plan {
         let has = executor.parts();
         let asked: Vec<Part> = has.iter().copied().filter(|part| self.parts.contains(part)).collect();
         if asked.is_empty() { has.to_vec() } else { asked }
+    }
+
+    /// How long the runs in one condition and part may take.
+    pub(crate) fn share_of_budget(&self, executor: &dyn Executor) -> Option<Duration> {
+        let shares = u32::try_from(self.conditions.len() * self.parts_of(executor).len()).ok()?;
+        self.budget?.checked_div(shares)
     }
 
     /// Refuses what would compare nothing or never end.
