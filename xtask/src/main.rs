@@ -8,6 +8,7 @@ mod check;
 mod ci;
 mod clock;
 mod determinism;
+mod experiment;
 mod image;
 mod nextest;
 mod process;
@@ -61,6 +62,8 @@ enum Command {
     Suite,
     /// Whether a program does the same again when it is run again, and what differs
     Determinism(tidegate_determinism::CheckArgs),
+    /// The container determinism experiment again, each check with its own record
+    Experiment(experiment::Args),
     /// Build the project's container image, with its provenance, from pinned parts
     Image(image::Args),
     /// Write the report over what the runs left; exit 0 only when the release is allowed
@@ -107,6 +110,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Suite => steps("suite", 1200, |board| suite::run(board, &workspace)),
         Command::Determinism(args) => determinism::run(&workspace, args),
+        Command::Experiment(args) => {
+            steps("experiment", 6 * 3600, |board| experiment::run(board, &workspace, &args))
+        }
         Command::Report { merge } => steps("report", 60, |board| report::run(board, &workspace, merge)),
         Command::Ci(args) => Ok(answer(ci::run(&workspace, &args)?)),
         Command::Image(args) => steps("image", 2400, |board| {
