@@ -4,6 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::go_no_go::Code;
+
 /// An image or a root that can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -140,4 +142,17 @@ pub enum ImageError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl ImageError {
+    /// The code under which a record shows this, where it stands in the way of every executor.
+    pub const fn code(&self) -> Option<Code> {
+        match self {
+            Self::Unavailable { .. } => Some(Code::ImageUnavailable),
+            Self::Tag { .. } | Self::NoDigest { .. } => Some(Code::TagNotDigest),
+            Self::Stale { .. } => Some(Code::DigestStale),
+            Self::Platform { .. } => Some(Code::PlatformUnsupported),
+            _ => None,
+        }
+    }
 }

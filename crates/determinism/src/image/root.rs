@@ -30,6 +30,8 @@ const MADE: &str = "4102444800";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Directories of a run that is under way: the number of its process follows.
 const SCRATCH: &str = ".unpack-";
+/// A machine takes memory in pieces of this size.
+const PIECE: u64 = 2 * 1024 * 1024;
 /// Counts up whenever the same image would become another file system.
 const FORMAT: u32 = 1;
 
@@ -201,6 +203,10 @@ fn make(tree: &Path, cache: &Path, scratch: &Path) -> Result<Digest, ImageError>
         let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         return Err(failed(format!("{}: {last}", output.status)));
     }
+    let write = |source| ImageError::Write { path: fresh.clone(), source };
+    let whole = File::options().write(true).open(&fresh).map_err(write)?;
+    let size = whole.metadata().map_err(write)?.len();
+    whole.set_len(size.next_multiple_of(PIECE)).map_err(write)?;
     let read = |source| ImageError::Read { path: fresh.clone(), source };
     let digest = Hashing::new(File::open(&fresh).map_err(read)?).finish().map_err(read)?;
     let path = file(cache, digest.hex());

@@ -64,13 +64,18 @@ impl Tree {
         }
     }
 
-    /// The place of a name, in a directory that is made if it isn't there.
-    pub(super) fn make<'a>(&self, parts: &[&'a [u8]]) -> io::Result<Option<Place<'a>>> {
+    /// The place of a name, in a directory that is made if it isn't there; `made` hears of each that was.
+    pub(super) fn make<'a>(
+        &self,
+        parts: &[&'a [u8]],
+        mut made: impl FnMut(&[&'a [u8]]),
+    ) -> io::Result<Option<Place<'a>>> {
         let Some((name, parents)) = parts.split_last() else { return Ok(None) };
         for depth in 1..=parents.len() {
             if let Err(Errno::NOENT) = self.directory(&parents[..depth]) {
                 let above = self.directory(&parents[..depth - 1])?;
                 mkdirat(&above, parents[depth - 1], PLAIN)?;
+                made(&parents[..depth]);
             }
         }
         let directory = self.directory(parents)?;

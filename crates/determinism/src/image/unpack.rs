@@ -19,6 +19,8 @@ use super::section::Section;
 use super::tree::{Attributes, Place, Tree};
 
 const CHUNK: usize = 128 * 1024;
+/// What a directory has that no entry describes.
+const PLAIN: Attributes = Attributes { mode: 0o755, uid: 0, gid: 0, mtime: 0 };
 
 /// What unpacking an image showed.
 #[derive(Debug, Default)]
@@ -47,6 +49,7 @@ pub(super) fn unpack(
     let write = |source| ImageError::Write { path: root.to_owned(), source };
     let tree = Tree::open(root).map_err(write)?;
     let mut unpacked = Unpacked::default();
+    unpacked.directories.insert(Vec::new(), PLAIN);
     for (number, layer) in layers.iter().enumerate() {
         let mib = layer.data.size >> 20;
         progress(&format!("unpacking layer {} of {} ({mib} MiB)", number + 1, layers.len()));
@@ -139,7 +142,10 @@ impl Writer<'_> {
             unpacked.secrets.push(format!("/{}", String::from_utf8_lossy(&parts.join(&b'/'))));
         }
         let failed = |error| self.failed(&entry.name, error);
-        let Some(place) = self.tree.make(&parts).map_err(failed)? else {
+        let made = |parts: &[&[u8]]| {
+            unpacked.directories.insert(parts.join(&b'/'), PLAIN);
+        };
+        let Some(place) = self.tree.make(&parts, made).map_err(failed)? else {
             if entry.kind != Kind::Directory {
                 return Err(self.hostile(&entry.name, "it would replace the root itself"));
             }
@@ -154,10 +160,17 @@ impl Writer<'_> {
             unpacked.directories.insert(parts.join(&b'/'), attributes);
             return Ok(());
         }
-        // A link to itself would lose the file that it names.
-        if !matches!(&entry.kind, Kind::Hardlink(target) if self.parts(target)? == parts) {
-            place.clear().map_err(failed)?;
+        let linked = match &entry.kind {
+            Kind::Hardlink(target) => {
+                name::parts(target).map_err(|_| self.hostile(&entry.name, "it links out of the root"))?
+            }
+            _ => Vec::new(),
+        };
+        // A link to itself changes nothing, and would lose the file that it names.
+        if linked == parts {
+            return Ok(());
         }
+        place.clear().map_err(failed)?;
         match &entry.kind {
             Kind::Directory => Ok(()),
             Kind::File => self.file(&place, &entry, attributes),
@@ -166,7 +179,7 @@ impl Writer<'_> {
                 self.tree.symlink(&place, target).and_then(|()| self.tree.finish(&place, attributes, true))
             }
             .map_err(failed),
-            Kind::Hardlink(target) => self.hardlink(&place, &entry.name, target),
+            Kind::Hardlink(_) => self.hardlink(&place, &entry.name, &linked),
             Kind::Fifo => self.node(&place, FileType::Fifo, 0, attributes).map_err(failed),
             Kind::Character { major, minor } | Kind::Block { major, minor } => {
                 if !self.tree.privileged() {
@@ -185,18 +198,13 @@ impl Writer<'_> {
         self.tree.finish(place, attributes, false)
     }
 
-    fn hardlink(&self, place: &Place<'_>, name: &[u8], target: &[u8]) -> Result<(), ImageError> {
+    fn hardlink(&self, place: &Place<'_>, name: &[u8], target: &[&[u8]]) -> Result<(), ImageError> {
         let failed = |error| self.failed(name, error);
-        let parts = name::parts(target).map_err(|_| self.hostile(name, "it links out of the root"))?;
-        let target = self.tree.find(&parts).map_err(failed)?;
+        let target = self.tree.find(target).map_err(failed)?;
         let kind = target.as_ref().map(Place::kind).transpose().map_err(failed)?.flatten();
         match (target, kind) {
             (Some(_), Some(FileType::Directory)) => Err(self.hostile(name, "it links to a directory")),
-            (Some(target), Some(_)) => match self.tree.hardlink(place, &target) {
-                // A link to itself: it is there already.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                done => done.map_err(failed),
-            },
+            (Some(target), Some(_)) => self.tree.hardlink(place, &target).map_err(failed),
             _ => Err(self.hostile(name, "it links to something that isn't there")),
         }
     }

@@ -4,6 +4,7 @@
 
 mod command_line;
 mod executors;
+mod image;
 mod known_truths;
 mod left_behind;
 mod no_result;
