@@ -19,6 +19,7 @@ mod channel;
 mod daemon;
 mod executor;
 mod job;
+mod model;
 mod observe;
 mod people;
 mod planted;
@@ -30,7 +31,8 @@ mod world;
 
 pub use case::{CASE_VERSION, Case};
 pub use job::{Done, Job};
-pub use observe::Coverage;
+pub use model::{MODEL_PASSES, MODEL_WORKERS, play_model};
+pub use observe::{Coverage, UNREACHABLE};
 pub use planted::{BUGS, Bug, CAUGHT_WITHIN, Hunt};
 #[cfg(feature = "planted")]
 pub use planted::{hunt, with_planted};

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use tidegate_checkpoints::{Actions, Checkpoints};
 use tidegate_core::{ComponentName, Entropy as _, IncidentId, Now, ProcessIdentity, SessionId};
-use tidegate_governor::{Components, UnknownCall, Upkeep};
+use tidegate_governor::{Components, LaunchIdentity, Replacement, UnknownCall, Upkeep};
 use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
 use tidegate_relay::LostCall;
@@ -62,6 +62,16 @@ impl Context {
         }
     }
 
+    /// What the component would be started as now: as configured, or by the command that an upgrade has put in its place.
+    pub(super) async fn launch(&self, component: &ComponentName) -> Option<LaunchIdentity> {
+        let record = self.grumble("a component could not be read", self.components.get(component).await)?;
+        let launch = self.world.launch(component)?;
+        Some(match &record.replaced {
+            Some(replacement) => replaced(launch, replacement),
+            None => launch,
+        })
+    }
+
     pub(super) fn nonce(&self) -> String {
         self.world.ids.id("gen")
     }
@@ -96,6 +106,13 @@ impl Context {
             self.world.see(Seen::NotRecorded { sessions: vec![unknown.session] });
         }
     }
+}
+
+/// What a component is started as by another command.
+pub(super) fn replaced(launch: LaunchIdentity, replacement: &Replacement) -> LaunchIdentity {
+    let configured = [launch.command.clone()];
+    let command = replacement.over(&configured).first().cloned().unwrap_or_default();
+    LaunchIdentity { command, ..launch }
 }
 
 /// The dedup key of what a component does by itself.

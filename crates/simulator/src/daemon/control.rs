@@ -8,14 +8,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, CheckpointError, Clear, Fact, Resume};
 use tidegate_core::{ComponentName, Entropy as _, Fence, IncidentId, OperationId, SessionId, WorkClass};
-use tidegate_governor::{Ask, Caller, GovernorError, Operation, Phase};
+use tidegate_governor::{Ask, Caller, Change, GovernorError, Operation, Phase, Replacement};
 use tidegate_incidents::Actor;
 use tidegate_leases::{Acquire, Acquired, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
 use tidegate_store::{CommitError, StoreError};
 
+/// A restart as somebody wants it.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) id: OperationId,
+    pub(crate) scope: Vec<ComponentName>,
+    pub(crate) break_glass: bool,
+    /// Unsafe calls that outlive the drain are cut.
+    pub(crate) abandon: bool,
+    /// The first component is started by another command.
+    pub(crate) command: Option<String>,
+}
+
+impl Wish {
+    /// A plain restart.
+    pub(crate) fn plain(id: OperationId, scope: Vec<ComponentName>) -> Self {
+        Self { id, scope, break_glass: false, abandon: false, command: None }
+    }
+
+    fn ask(self, session: Option<&SessionId>) -> Ask {
+        let first = self.scope.first().cloned();
+        let change = |command: String| {
+            let name = first?;
+            let replacement = Replacement { command: vec![command], instead_of: vec![name.to_string()] };
+            Some((name, Change::Command(replacement)))
+        };
+        let changes = self.command.and_then(change).into_iter().collect();
+        let mut ask = Ask::restart(self.id, self.scope, "it is stale");
+        (ask.break_glass, ask.abandon_unsafe, ask.changes) = (self.break_glass, self.abandon, changes);
+        ask.session = session.cloned();
+        ask
+    }
+}
+
 /// What can be asked.
 pub(crate) enum Request {
-    Restart { id: OperationId, scope: Vec<ComponentName>, break_glass: bool },
+    Restart(Wish),
     Approve { id: OperationId },
     Deny { id: OperationId },
     Cancel { id: OperationId },
@@ -73,12 +106,7 @@ pub(super) async fn handle(
         daemon.active(session);
     }
     match request {
-        Request::Restart { id, scope, break_glass } => {
-            let mut ask = Ask::restart(id, scope, "it is stale");
-            ask.break_glass = break_glass;
-            ask.session = session.cloned();
-            restart(daemon, caller, &ask).await.into()
-        }
+        Request::Restart(wish) => restart(daemon, caller, &wish.ask(session)).await.into(),
         Request::Approve { id } => match daemon.governor.approve(caller, &id, &*daemon.plant).await {
             Ok(approved) => {
                 let operation = approved.operation;

@@ -17,7 +17,7 @@ mod revive;
 
 pub(crate) use component::{Outbox, ToShim};
 pub(crate) use connection::Hello;
-pub(crate) use control::{Answer, Request};
+pub(crate) use control::{Answer, Request, Wish};
 
 use crate::channel::{Receiver, Sender, channel};
 use crate::executor::Group;

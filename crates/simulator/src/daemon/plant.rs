@@ -1,7 +1,7 @@
 //! The governor's hands: gates, servers and sessions of this daemon. Does what it is told, and reports.
 
 use super::component::{Handle, Msg};
-use super::context::Context;
+use super::context::{Context, replaced};
 use super::revive::{handshake, spawn};
 use crate::observe::Seen;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use tidegate_core::{
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
-    Actuator, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
+    Actuator, Change, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
     VerifyError, list_operations,
 };
 
@@ -82,7 +82,8 @@ impl Plant {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn stop_all_of(&self, name: &ComponentName) -> Result<(), String> {
+    /// `abandon`: whatever may be running in it.
+    async fn stop_all_of(&self, name: &ComponentName, abandon: bool) -> Result<(), String> {
         if is_planted("every-server-is-stopped") {
             for handle in self.components.values().filter(|handle| handle.name != *name) {
                 handle.ask(|proof| Msg::Stop { governed: true, proof }).await;
@@ -100,7 +101,8 @@ impl Plant {
         let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
         match record.process {
             Some(process) => {
-                self.ctx.end_old_tree(&record.name, record.unsafe_possible, &process, true).await
+                let careful = record.unsafe_possible && !abandon;
+                self.ctx.end_old_tree(&record.name, careful, &process, true).await
             }
             None => Ok(()),
         }
@@ -137,7 +139,21 @@ fn scopes(components: &BTreeMap<ComponentName, Handle>, scope: &[ComponentName])
 
 impl Actuator for Plant {
     fn launch<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Option<LaunchIdentity>> {
-        Box::pin(async move { self.ctx.world.launch(component) })
+        Box::pin(async move { self.ctx.launch(component).await })
+    }
+
+    fn launch_as<'a>(
+        &'a self,
+        component: &'a ComponentName,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Option<LaunchIdentity>> {
+        Box::pin(async move {
+            let configured = self.ctx.world.launch(component)?;
+            Some(match change {
+                Change::Command(replacement) => replaced(configured, replacement),
+                _ => configured,
+            })
+        })
     }
 
     fn close<'a>(
@@ -252,7 +268,14 @@ impl Actuator for Plant {
 
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
         Box::pin(async move {
-            let stopped = self.stop_all_of(component).await;
+            let stopped = self.stop_all_of(component, false).await;
+            stopped.map_err(|message| StopError { component: component.clone(), message })
+        })
+    }
+
+    fn abandon<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
+        Box::pin(async move {
+            let stopped = self.stop_all_of(component, true).await;
             stopped.map_err(|message| StopError { component: component.clone(), message })
         })
     }

@@ -50,7 +50,7 @@ pub(super) async fn revive(
         ctx.components.stopped(name, record.generation, ComponentState::Starting).await?;
     }
     let failed = |message: String| NotRevived::Failed { message };
-    let launch = ctx.world.launch(name).ok_or_else(|| failed("there is no such component".to_owned()))?;
+    let launch = ctx.launch(name).await.ok_or_else(|| failed("there is no such component".to_owned()))?;
     let generation = ctx.components.begin_generation(name).await?.generation;
     let recorder = ctx.components.recorder(name, generation);
     let server = match spawn(ctx, name, generation, &launch, &recorder).await {
@@ -139,6 +139,9 @@ pub(super) async fn handshake(
             world.server_exits(pid, "it crashes in its handshake");
         }
         return Err("no answer to initialize".to_owned());
+    }
+    if world.is_broken(pid) {
+        return Err("it speaks another protocol".to_owned());
     }
     if !world.serves(pid) {
         return Err("it ended during its handshake".to_owned());

@@ -111,7 +111,9 @@ pub(crate) fn no_unilateral_restart(observed: &Observation<'_>) -> Found {
                     && o.generations.get(component).is_some_and(|it| it.after == Some(*generation))
             })?;
             let taken = observed.truth.taken.get(&starting.id).and_then(|launches| launches.get(component));
-            (taken != Some(launch))
+            let upgrade = &starting.upgrade;
+            let goes_back = upgrade.is_rolling_back() && upgrade.previous.get(component) == Some(launch);
+            (taken != Some(launch) && !goes_back)
                 .then(|| format!("{} starts {component} as something else than was asked for", starting.id))
         }
         _ => None,
@@ -192,10 +194,14 @@ pub(crate) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
     })
 }
 
-/// 4: no server is stopped while an unsafe call executes in it.
+/// 4: no server is stopped while an unsafe call executes in it, unless an operator has said so.
 pub(crate) fn unsafe_mutation_blocks_restart(observed: &Observation<'_>) -> Found {
     observed.news.iter().find_map(|seen| {
         let Seen::Stopping { component, generation, executing, .. } = seen else { return None };
+        let cut = |o: &Operation| o.abandon_unsafe && o.break_glass && o.requester == CallerKind::Operator;
+        if observed.durable.stopping(component).is_some_and(cut) {
+            return None;
+        }
         let it = executing.iter().find(|it| it.class.is_unsafe())?;
         Some(format!(
             "generation {generation} of {component} is stopped while it executes {} ({})",

@@ -7,7 +7,7 @@ pub(crate) mod invariants;
 mod seen;
 mod truth;
 
-pub use coverage::Coverage;
+pub use coverage::{Coverage, UNREACHABLE};
 pub(crate) use durable::Durable;
 pub(crate) use invariants::{Rule, Violation};
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Operators and agents: they approve, deny, cancel, ask themselves, break the glass, clean up; and try what they may not.
 
-use crate::daemon::{Answer, Request};
+use crate::daemon::{Answer, Request, Wish};
 use crate::executor::Group;
 use crate::observe::Seen;
 use crate::story::name;
-use crate::world::World;
+use crate::world::{BROKEN, World};
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
 use tidegate_governor::{Caller, Operation, Phase};
@@ -65,15 +65,16 @@ pub(crate) async fn restart(
     world: &Arc<World>,
     caller: &Caller,
     session: Option<&SessionId>,
-    scope: Vec<ComponentName>,
-    break_glass: bool,
+    wish: impl FnOnce(OperationId) -> Wish,
 ) -> Option<Operation> {
-    let id: OperationId = name(&world.ids.id("op"));
+    let wish = wish(name(&world.ids.id("op")));
+    let (id, scope) = (wish.id.clone(), &wish.scope);
     let names = scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(" ");
-    world.say(caller.name(), format!("asks for {id}, a restart of {names}"));
+    let by = wish.command.as_ref().map(|command| format!(", by {command}")).unwrap_or_default();
+    let cuts = if wish.abandon { ", whatever is running" } else { "" };
+    world.say(caller.name(), format!("asks for {id}, a restart of {names}{by}{cuts}"));
     world.see(Seen::Asked { operation: id.clone(), caller: caller.clone() });
-    let request = Request::Restart { id: id.clone(), scope, break_glass };
-    match ask(world, caller, session, request).await? {
+    match ask(world, caller, session, Request::Restart(wish)).await? {
         Answer::Operation(operation) => Some(*operation),
         Answer::Nothing(_) => {
             world.see(Seen::ToldNothing { operation: id });
@@ -106,7 +107,7 @@ async fn operations(world: &Arc<World>, caller: &Caller) -> Vec<Operation> {
 async fn the_restart(world: Arc<World>, ann: Caller) {
     world.executor.sleep(world.story.chaos_ms / 4).await;
     let first = world.story.components[0].name.clone();
-    restart(&world, &ann, None, vec![first], false).await;
+    restart(&world, &ann, None, |id| Wish::plain(id, vec![first])).await;
 }
 
 async fn approves(world: Arc<World>, agent: Caller) {
@@ -141,7 +142,14 @@ async fn operates(world: Arc<World>, operator: Caller) {
                 rng.shuffle(&mut scope);
                 scope.truncate(rng.usize(1..=scope.len()));
                 let break_glass = rng.u32(..4) == 0;
-                restart(&world, &operator, None, scope, break_glass).await;
+                let abandon = break_glass && rng.bool();
+                let command = match rng.u32(..8) {
+                    0 => Some(format!("{}-2", scope[0])),
+                    1 => Some(format!("{}{BROKEN}", scope[0])),
+                    _ => None,
+                };
+                let wish = |id| Wish { break_glass, abandon, command, ..Wish::plain(id, scope) };
+                restart(&world, &operator, None, wish).await;
             }
             (10, _) => looks_at_incidents(&world, &operator, &mut rng).await,
             _ => adopts(&world, &operator).await,

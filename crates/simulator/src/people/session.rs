@@ -5,7 +5,7 @@ use super::operators::{approve, ask, restart};
 use super::shim::{Call, Says, Shim};
 use crate::chance::happens;
 use crate::channel::{Receiver, Sender, channel};
-use crate::daemon::{Answer, Request};
+use crate::daemon::{Answer, Request, Wish};
 use crate::executor::Group;
 use crate::observe::{CallId, Fact, Outcome, Seen};
 use crate::story::{Manner, SessionPlan, name};
@@ -245,7 +245,8 @@ impl Person {
         }
         let local = Caller::local();
         let break_glass = happens(&mut self.rng, 100);
-        let operation = restart(&self.world, &local, Some(&self.session), scope, break_glass).await;
+        let wish = |id| Wish { break_glass, ..Wish::plain(id, scope) };
+        let operation = restart(&self.world, &local, Some(&self.session), wish).await;
         let Some(operation) = operation else { return };
         approve(&self.world, &local, Some(&self.session), operation.id.clone()).await;
         if self.plan.manner == Manner::Posing {

@@ -7,7 +7,7 @@ mod store;
 mod time;
 
 pub(crate) use program::Executing;
-pub(crate) use server::{Said, Tree};
+pub(crate) use server::{BROKEN, Said, Tree};
 pub(crate) use store::SimStore;
 pub(crate) use time::UP_MS;
 

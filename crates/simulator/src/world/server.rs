@@ -16,6 +16,8 @@ use tidegate_governor::LaunchIdentity;
 const STOP_GRACE_MS: u64 = 500;
 /// How long a tree that doesn't go away is looked at before that is reported.
 const LAST_LOOK_MS: u64 = 1_000;
+/// The end of a command that starts nothing that serves.
+pub(crate) const BROKEN: &str = "-broken";
 /// Between two looks at a process.
 const GLANCE_MS: u64 = 50;
 
@@ -57,6 +59,8 @@ pub(super) struct Server {
     /// Its program runs: it isn't the launcher any more.
     running: bool,
     habit: Habit,
+    /// It was started by a command that never passes its verification.
+    broken: bool,
     /// It leaves a child behind when it ends while things go wrong.
     leaves_child: bool,
     /// Its main process has ended, and until then a child of it is there.
@@ -87,6 +91,7 @@ impl World {
             daemon: Some(daemon),
             running: false,
             habit,
+            broken: false,
             leaves_child: happens(&mut rng, self.story.faults.children),
             child_until_ms: None,
             ear: None,
@@ -102,6 +107,7 @@ impl World {
             let mut inner = self.inner();
             let Some(server) = inner.servers.get_mut(&pid) else { return };
             server.running = true;
+            server.broken = launch.command.ends_with(BROKEN);
             (server.component.clone(), server.generation)
         };
         self.say(&component, format!("generation {generation} runs (pid {pid})"));
@@ -205,6 +211,11 @@ impl World {
     pub(crate) fn any_server(&self) -> bool {
         let pids: Vec<u32> = self.inner().servers.keys().copied().collect();
         pids.into_iter().filter(|pid| self.is_tree_there(*pid)).count() > 0
+    }
+
+    /// Whether the server will never pass its verification.
+    pub(crate) fn is_broken(&self, pid: u32) -> bool {
+        self.inner().servers.get(&pid).is_some_and(|server| server.broken)
     }
 
     /// Whether the server's main process is there.

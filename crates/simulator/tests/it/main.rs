@@ -1,11 +1,12 @@
-//! What a run promises: the same from the same seed, something else from another, and shards that are the whole.
+//! What a run promises: the same from the same seed, something else from another, shards that are the whole; and what is
+//! kept of earlier runs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidegate_simulator::{Plan, run, run_seed};
+mod cases;
+mod planted;
 
-fn plan(first_seed: u64, seeds: u64) -> Plan {
-    Plan::new(first_seed, seeds)
-}
+use std::num::NonZeroUsize;
+use tidegate_simulator::{Plan, run, run_seed};
 
 #[test]
 fn one_seed_is_one_schedule() {
@@ -19,10 +20,11 @@ fn one_seed_is_one_schedule() {
 }
 
 #[test]
-fn a_summary_is_made_of_its_seeds_in_their_order() {
-    let whole = run(&plan(40, 6), &mut |_| {});
-    assert_eq!(whole, run(&plan(40, 6), &mut |_| {}));
-    let shards = [run(&plan(40, 2), &mut |_| {}), run(&plan(42, 4), &mut |_| {})];
+fn a_summary_is_made_of_its_seeds_in_their_order_whoever_ran_them() {
+    let whole = run(&Plan::new(40, 6), &mut |_| {});
+    let threads = NonZeroUsize::new(3).unwrap();
+    assert_eq!(whole, run(&Plan { threads, ..Plan::new(40, 6) }, &mut |_| {}));
+    let shards = [run(&Plan::new(40, 2), &mut |_| {}), run(&Plan::new(42, 4), &mut |_| {})];
     assert_eq!(whole.seeds, shards.iter().map(|it| it.seeds).sum::<u64>());
     assert_eq!(whole.steps, shards.iter().map(|it| it.steps).sum::<u64>());
     assert!(shards.iter().all(|it| it.transcript_sha256 != whole.transcript_sha256));
@@ -31,7 +33,7 @@ fn a_summary_is_made_of_its_seeds_in_their_order() {
 #[test]
 fn progress_is_told_after_every_seed_and_the_report_has_its_names() {
     let mut told = Vec::new();
-    let summary = run(&plan(50, 3), &mut |progress| told.push((progress.done, progress.seeds)));
+    let summary = run(&Plan::new(50, 3), &mut |progress| told.push((progress.done, progress.seeds)));
     assert_eq!(told, [(1, 3), (2, 3), (3, 3)]);
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(json["transcript_sha256"].as_str().unwrap().len(), 64);
