@@ -3,6 +3,7 @@
 
 mod guard;
 mod holders;
+mod kernel;
 mod processes;
 mod random;
 mod records;

@@ -1,5 +1,6 @@
 //! Real processes over a real store: holders that are killed, pids that are reused, renewers that outlive their owners.
 
+use crate::kernel;
 use crate::world::{World, event, key, session};
 use pollster::block_on;
 use std::fs::{self, File};
@@ -14,14 +15,14 @@ use tidegate_leases::{Acquire, By, FenceGuard, Granted, Kept, LeaseError, Leases
 use tidegate_store::{FileStore, OpenOptions};
 
 /// Longer than anything here takes; nothing waits for it unless something is wrong.
-const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Set for a copy of this test binary that plays a holder: what to do, and where.
 const ROLE: &str = "TIDEGATE_LEASES_TEST_ROLE";
 const STATE: &str = "TIDEGATE_LEASES_TEST_STATE";
 
-fn leases(dir: &Path) -> Leases {
+pub(crate) fn leases(dir: &Path) -> Leases {
     let (store, _) = FileStore::open(dir, OpenOptions::new().create(true)).unwrap();
     Leases::new(
         Arc::new(store),
@@ -31,7 +32,7 @@ fn leases(dir: &Path) -> Leases {
     )
 }
 
-fn request(name: &str, process: ProcessIdentity, class: WorkClass) -> Acquire {
+pub(crate) fn request(name: &str, process: ProcessIdentity, class: WorkClass) -> Acquire {
     let nonce = format!("{name}-{}", process.nonce);
     Acquire {
         key: key("repo/main"),
@@ -43,13 +44,13 @@ fn request(name: &str, process: ProcessIdentity, class: WorkClass) -> Acquire {
     }
 }
 
-fn mine(name: &str, class: WorkClass) -> Acquire {
+pub(crate) fn mine(name: &str, class: WorkClass) -> Acquire {
     request(name, own_identity("mine").unwrap(), class)
 }
 
 /// Asks again and again until the answer is yes.
 #[track_caller]
-fn eventually(what: &str, mut yes: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut yes: impl FnMut() -> bool) {
     for _ in 0..LIMIT.as_millis() / PAUSE.as_millis() {
         if yes() {
             return;
@@ -60,14 +61,24 @@ fn eventually(what: &str, mut yes: impl FnMut() -> bool) {
 }
 
 /// A copy of this test binary in a role. Killed when dropped.
-struct Copy {
-    child: Child,
+pub(crate) struct Copy {
+    pub(crate) child: Child,
     said: BufReader<std::process::ChildStdout>,
 }
 
 impl Copy {
-    fn start(role: &str, state: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+    pub(crate) fn start(role: &str, state: &Path) -> Self {
+        Self::spawn(Command::new(std::env::current_exe().unwrap()), role, state)
+    }
+
+    /// As [`Copy::start`], behind a command that runs a program in its own way.
+    pub(crate) fn start_under(mut command: Command, role: &str, state: &Path) -> Self {
+        command.arg(std::env::current_exe().unwrap());
+        Self::spawn(command, role, state)
+    }
+
+    fn spawn(mut command: Command, role: &str, state: &Path) -> Self {
+        let mut child = command
             .args(["processes::a_copy_plays_its_role", "--exact", "--nocapture"])
             .envs([(ROLE, role.as_ref()), (STATE, state.as_os_str())])
             .stdin(Stdio::piped())
@@ -79,7 +90,7 @@ impl Copy {
     }
 
     /// Waits for the line that begins with `word`; returns the rest.
-    fn says(&mut self, word: &str) -> String {
+    pub(crate) fn says(&mut self, word: &str) -> String {
         let mut line = String::new();
         while self.said.read_line(&mut line).unwrap() > 0 {
             // The test harness doesn't end its own line before a test prints.
@@ -91,7 +102,7 @@ impl Copy {
         panic!("the copy ended without saying {word:?}");
     }
 
-    fn kill_9(&mut self) {
+    pub(crate) fn kill_9(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -121,7 +132,7 @@ fn a_copy_plays_its_role() {
     match role.split_once(' ').unwrap() {
         ("hold", class) => hold(&state, class.parse().unwrap()),
         ("contend", name) => contend(&state, name),
-        _ => panic!("no such role: {role}"),
+        (role, of) => kernel::play(role, of, &state),
     }
 }
 
@@ -139,7 +150,7 @@ fn hold(state: &Path, class: WorkClass) {
 
 /// Tells the test that started this copy.
 #[allow(clippy::print_stdout, reason = "the copy's standard output is the test's pipe")]
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 
