@@ -1,17 +1,18 @@
 //! Each invariant is shown a world in which it is broken and has to name it; and the same world unbroken.
 
 use super::*;
-use crate::observe::{Durable, Truth};
+use crate::observe::{Durable, Fact, Outcome, Seen, Truth};
 use crate::story::Story;
-use crate::world::{Executing, World};
+use crate::world::{Executing, UP_MS, World};
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::str::FromStr;
+use tidegate_checkpoints::Checkpoint;
 use tidegate_core::{
-    BootId, ComponentName, Fence, Generation, Now, OperationId, Revision, SessionId, WallTime,
+    BootId, ComponentName, Fence, Generation, Now, OperationId, Revision, SessionId, WallTime, WorkClass,
 };
-use tidegate_governor::{Caller, LaunchIdentity, Launches};
-use tidegate_incidents::{Incident, Report, Severity, decide_report};
+use tidegate_governor::{Caller, LaunchIdentity, Launches, Operation, Phase};
+use tidegate_incidents::{Incident, IncidentKind, Report, Severity, decide_report};
 use tidegate_store::View;
 
 const NOW: Now = Now { boot: BootId(1), boot_ms: 1, wall: WallTime(0) };
@@ -181,6 +182,19 @@ fn work_that_gets_behind_a_closed_gate_is_named() {
 }
 
 #[test]
+fn a_request_behind_a_closed_gate_and_a_stop_behind_an_open_one_are_named() {
+    let closed = || Seen::GateClosed { component: files(), drain: name("d1") };
+    let own = |decided| {
+        let mut scene = Scene::new();
+        scene.truth.step = 10;
+        scene.knows(closed()).sees(Seen::ReadOwn { component: files(), decided })
+    };
+    check(new_work_stops_during_drain, own(10), own(11), "files reads a request");
+    let (good, bad) = (Scene::new().knows(closed()).sees(stopping(&[])), Scene::new().sees(stopping(&[])));
+    check(new_work_stops_during_drain, good, bad, "files is stopped behind an open gate");
+}
+
+#[test]
 fn work_that_a_drain_cuts_off_or_loses_is_named() {
     let scene = |now_ms| {
         let mut scene = Scene::new().operation("Stopping", |_| {}).call("c", WorkClass::ReadOnly);
@@ -262,6 +276,78 @@ fn two_holders_are_named() {
     let good = Scene::new().knows(held("local/s1", 1, 7)).knows(Seen::ClientDied { pid: 7 }).sees(second());
     let bad = Scene::new().knows(held("local/s1", 1, 7)).sees(second());
     check(no_silent_orphans, good, bad, "local/s2 holds k under 1.2, and another one still does under 1.1");
+}
+
+#[test]
+fn a_fence_that_comes_again_and_a_release_by_an_old_one_are_named() {
+    let fence = |epoch, revision| Fence::new(tidegate_core::Epoch(epoch), Revision(revision));
+    let held = |fence| Seen::LeaseHeld {
+        granted: true,
+        session: s1(),
+        key: "k".into(),
+        fence,
+        until_ms: 100,
+        pid: 7,
+    };
+    let restored = || Scene::new().knows(held(fence(1, 9))).knows(Seen::Restored);
+    let (good, bad) = (restored().sees(held(fence(2, 3))), restored().sees(held(fence(1, 5))));
+    check(no_silent_orphans, good, bad, "before the restore 1.9 was given");
+    let released = |fence| {
+        let given = |scene: &mut Scene| scene.truth.learn(&Seen::LeaseGiven { key: "k".into() });
+        with_lease("released", given).sees(Seen::Released { key: "k".into(), fence })
+    };
+    let (good, bad) = (released(fence(1, 2)), released(fence(1, 1)));
+    check(no_silent_orphans, good, bad, "k under 1.2 was released by a word about 1.1");
+}
+
+#[test]
+fn a_mutating_lease_that_is_taken_from_the_living_is_named() {
+    let expired = |dead: bool| {
+        with_lease("held", |scene| {
+            let mut lease = serde_json::to_value(&scene.durable.leases["k"]).unwrap();
+            lease["state"] = json!("expired");
+            lease["owner"]["process"] =
+                json!({ "boot": "1", "pid_ns": 1, "pid": 7, "start_ticks": 7, "nonce": "n" });
+            lease["history"] =
+                json!([{ "at": WallTime(0), "event": "expired", "session": "local/s1", "note": "" }]);
+            scene.durable.leases.insert("k".to_owned(), serde_json::from_value(lease).unwrap());
+            if dead {
+                scene.truth.learn(&Seen::ClientDied { pid: 7 });
+            }
+        })
+    };
+    check(no_silent_orphans, expired(true), expired(false), "which may be changing something");
+}
+
+#[test]
+fn a_refusal_that_says_the_wrong_thing_is_named() {
+    let rule = resume_or_next_action;
+    let scene = |seen| Scene::new().call("c", WorkClass::Mutating).sees(seen);
+    let good = || scene(refused("c", "draining", "WaitForRestart"));
+    check(
+        rule,
+        good(),
+        scene(refused("c", "draining", "Continue")),
+        "is refused (draining), and told Continue",
+    );
+    let read = || {
+        let read = Seen::Received { call: "c".into(), component: files(), decided: 1 };
+        Scene::new().call("c", WorkClass::Mutating).knows(read)
+    };
+    let bad = read().sees(refused("c", "outcome_unknown", "RetryCall"));
+    check(rule, good(), bad, "c may have happened");
+}
+
+#[test]
+fn a_gate_outside_the_scope_and_a_request_that_was_there_after_all_are_named() {
+    let closed = |scope: Value| {
+        let closed = Seen::GateClosed { component: files(), drain: name("d1") };
+        Scene::new().operation("Draining", |o| o["scope"] = scope).sees(closed)
+    };
+    check(scoped, closed(json!(["files"])), closed(json!(["mail"])), "which is outside its scope");
+    let nothing = |scene: Scene| scene.knows(Seen::ToldNothing { operation: op() });
+    let (good, bad) = (nothing(Scene::new()), nothing(Scene::new().operation("Requested", |_| {})));
+    check(no_chat_reconstruction, good, bad, "was told that op was not taken");
 }
 
 #[test]
