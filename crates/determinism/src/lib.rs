@@ -60,7 +60,7 @@ pub use ablation::{Ablation, Line, Moved};
 pub use args::CheckArgs;
 pub use check::run;
 pub use error::RunError;
-pub use executor::Part;
+pub use executor::{MACHINE_MODULES, Part};
 pub use factor::Factor;
 pub use plan::{Condition, DEFAULT_CACHE, ExecutorKind, Plan};
 pub use record::{

@@ -13,10 +13,8 @@ use tidegate_guest::{
     status_header,
 };
 
-use crate::machine::pause;
+use crate::machine::{Access, memory_device, pause};
 
-/// The first memory device is the exchange, a second one the subject's root.
-const DEVICE: &str = "/dev/pmem0";
 /// Between two looks for a request. While nothing happens the machine's clock runs ahead of the host's, the more the
 /// longer each pause is.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -27,7 +25,8 @@ pub(crate) struct Exchange(File);
 impl Exchange {
     pub(crate) fn open() -> io::Result<Self> {
         let direct = i32::try_from(OFlags::DIRECT.bits()).map_err(Error::other)?;
-        OpenOptions::new().read(true).write(true).custom_flags(direct).open(DEVICE).map(Self)
+        let device = memory_device(Access::Write)?;
+        OpenOptions::new().read(true).write(true).custom_flags(direct).open(device).map(Self)
     }
 
     /// Says what the guest is at, and waits until there is another request than the last one.

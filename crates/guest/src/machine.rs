@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Error};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat, symlink};
@@ -18,8 +18,8 @@ pub(crate) const ROOT: &str = "/root";
 pub(crate) const CHANGES: &str = "/changes/upper";
 /// Kernel modules, numbered in the order in which they are loaded.
 const MODULES: &str = "/modules";
-/// The device of the subject's root.
-const ROOT_DEVICE: &str = "/dev/pmem1";
+/// What the kernel makes of the machine's pieces of memory. Their order is the emulator's own business.
+const MEMORY_DEVICES: [&str; 2] = ["pmem0", "pmem1"];
 /// The kernel takes new random numbers from the processor when the last ones are older than a minute.
 const RESEED_AFTER: Duration = Duration::from_secs(61);
 /// Character devices that every program may expect: name, major, minor.
@@ -63,14 +63,31 @@ pub(crate) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts the subject's root, read-only below and with its changes in memory above; nothing where there is none.
-pub(crate) fn mount_root() -> io::Result<()> {
-    if !Path::new(ROOT_DEVICE).exists() {
-        return Ok(());
+/// What may be done with a piece of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The subject's root.
+    Read,
+    /// The exchange.
+    Write,
+}
+
+/// The device of the piece of memory with which this may be done.
+pub(crate) fn memory_device(access: Access) -> io::Result<String> {
+    for name in MEMORY_DEVICES {
+        let read_only = fs::read_to_string(format!("/sys/block/{name}/ro"))?;
+        if (read_only.trim() == "1") == (access == Access::Read) {
+            return Ok(format!("/dev/{name}"));
+        }
     }
+    Err(Error::other(format!("the machine has no memory to {access:?}")))
+}
+
+/// Mounts the subject's root, read-only below and with its changes in memory above.
+pub(crate) fn mount_root() -> io::Result<()> {
     let read_only = MountFlags::RDONLY;
     fs::create_dir_all("/lower")?;
-    mount(ROOT_DEVICE, "/lower", "erofs", read_only, None)?;
+    mount(memory_device(Access::Read)?, "/lower", "erofs", read_only, None)?;
     mount_new("changes", "/changes", "tmpfs", None)?;
     fs::create_dir_all(CHANGES)?;
     fs::create_dir_all("/changes/work")?;

@@ -16,8 +16,8 @@ const KERNEL: &str = "kernel/vmlinuz";
 const MODULES: &str = "kernel/modules";
 /// Below the cache: process 1.
 const INIT: &str = "guest/x86_64-unknown-linux-gnu/guest/tidegate-guest";
-/// In the order in which they depend on one another.
-pub(super) const MODULE_ORDER: [&str; 7] =
+/// The kernel's modules that a machine needs, in the order in which they depend on one another.
+pub const MACHINE_MODULES: [&str; 7] =
     ["libnvdimm.ko", "nfit.ko", "nd_btt.ko", "nd_pmem.ko", "libcrc32c.ko", "erofs.ko", "overlay.ko"];
 const HOW: &str = "`cargo xtask setup` brings it";
 
@@ -45,7 +45,7 @@ impl Files {
         };
         let kernel = cache.join(KERNEL);
         let image = read(&kernel)?;
-        let modules = MODULE_ORDER
+        let modules = MACHINE_MODULES
             .iter()
             .map(|name| Ok(((*name).to_owned(), read(&cache.join(MODULES).join(name))?)))
             .collect::<Result<Vec<_>, Failure>>()?;

@@ -147,10 +147,13 @@ impl Machine {
         progress: &mut Progress<'_>,
     ) -> Result<bool, Failure> {
         if self.wait(Some(status), limit, progress)? {
-            return Ok(false);
+            return self.replied().map(|_| false);
         }
         let saved = self.control.as_mut().map_or(Ok(()), |control| control.save(snapshot));
-        saved.map_err(|error| failed(format!("failed to save a machine: {}", self.why(error))))?;
+        saved.map_err(|error| {
+            let (why, shown) = (self.why(error), last_lines(&content(&self.log)));
+            failed(format!("failed to save a machine: {why}; the end of its log: {shown}"))
+        })?;
         self.wait(None, limit, progress)?;
         Ok(true)
     }
@@ -160,20 +163,22 @@ impl Machine {
         self.wait(None, limit, progress)?;
         let cpu = cpu_of(self.child.id()).unwrap_or_default();
         let spent = Spent { wall: now().duration_since(self.started), cpu, resident_kib: self.resident_kib };
-        let kernel_log = content(&self.log);
-        let Some(Status::Replied(length)) = self.status() else {
-            let shown = last_lines(&kernel_log);
-            let why = self.why(io::Error::other("it turned off and left no reply"));
-            return Err(Failure {
-                reason: Reason::NoRecords,
-                detail: format!("the machine failed: {why}; the end of its log: {shown}"),
-            });
-        };
-        let mut reply = vec![0; length];
+        let mut reply = vec![0; self.replied()?];
         self.exchange
             .read_exact_at(&mut reply, (REQUEST_BYTES + BLOCK) as u64)
             .map_err(|error| failed(format!("failed to read what a machine left: {error}")))?;
-        Ok(Left { reply, kernel_log, spent })
+        Ok(Left { reply, kernel_log: content(&self.log), spent })
+    }
+
+    /// The length of the reply of a machine that has ended.
+    fn replied(&self) -> Result<usize, Failure> {
+        if let Some(Status::Replied(length)) = self.status() {
+            return Ok(length);
+        }
+        let why = self.why(io::Error::other("it turned off and left no reply"));
+        let shown = last_lines(&content(&self.log));
+        let detail = format!("the machine failed: {why}; the end of its log: {shown}");
+        Err(Failure { reason: Reason::NoRecords, detail })
     }
 
     /// Waits for the end of the emulator (true), or for the guest to be at `status` (false).

@@ -5,11 +5,13 @@ use std::io::{self, BufRead, BufReader, Error, Write};
 use std::os::fd::AsRawFd;
 use std::process::{ChildStdin, ChildStdout};
 
-use rustix::event::{PollFd, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 /// Between two looks at how far a snapshot has got.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The emulator answers within milliseconds, and within seconds on a machine that is busy with other things.
+const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 /// A snapshot takes less than a second; one that takes longer than this many looks never ends.
 const MAX_LOOKS: usize = 15_000;
 /// As fast as the machine's disk: the emulator's own default is made for networks.
@@ -47,7 +49,10 @@ impl Control {
     /// Loads a machine from a file; it runs on from there.
     pub(super) fn load(&mut self, file: &File) -> io::Result<()> {
         self.command("migrate-incoming", json!({ "uri": format!("exec:cat {}", path_of(file)) }))?;
-        self.until_complete()
+        self.until_complete()?;
+        // It was saved as it stood still.
+        self.command("cont", json!({}))?;
+        Ok(())
     }
 
     fn until_complete(&mut self) -> io::Result<()> {
@@ -79,6 +84,12 @@ impl Control {
     }
 
     fn message(&mut self) -> io::Result<Value> {
+        if self.output.buffer().is_empty() {
+            let mut ready = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+            if poll(&mut ready, Some(&ANSWERS_WITHIN))? == 0 {
+                return Err(Error::other("the emulator does not answer"));
+            }
+        }
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
             return Err(Error::other("the emulator has ended"));
