@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::go_no_go::{Code, secrets};
+use crate::go_no_go::{Code, PLATFORM, secrets};
 use crate::script::{Script, Step};
 
 /// Where the service looks for test templates in each container.
@@ -24,7 +24,6 @@ const TEMPLATE: &str = "conversation";
 const DRIVERS: [&str; 4] = ["parallel_driver_", "singleton_driver_", "serial_driver_", "anytime_"];
 /// Prefixes of the other commands, and of what is ignored.
 const OTHERS: [&str; 4] = ["first_", "eventually_", "finally_", "helper_"];
-const PLATFORM: &str = "linux/amd64";
 const COMPOSE: &str = "docker-compose.yaml";
 /// The longest run that a first look needs, in minutes.
 const MINUTES: u32 = 30;

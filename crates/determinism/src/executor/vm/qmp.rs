@@ -50,9 +50,15 @@ impl Control {
     pub(super) fn load(&mut self, file: &File) -> io::Result<()> {
         self.command("migrate-incoming", json!({ "uri": format!("exec:cat {}", path_of(file)) }))?;
         self.until_complete()?;
-        // It was saved as it stood still.
-        self.command("cont", json!({}))?;
-        Ok(())
+        // It was saved as it stood still; and until it does so again, being told to go on is forgotten.
+        for _ in 0..MAX_LOOKS {
+            let state = self.command("query-status", json!({}))?;
+            if state["status"] == "paused" {
+                return self.command("cont", json!({})).map(drop);
+            }
+            look_later()?;
+        }
+        Err(Error::other("the machine does not stand still"))
     }
 
     fn until_complete(&mut self) -> io::Result<()> {
@@ -63,7 +69,7 @@ impl Control {
                 Some("failed" | "cancelled") => {
                     return Err(Error::other(format!("the snapshot failed: {state}")));
                 }
-                _ => drop(poll(&mut [] as &mut [PollFd<'_>], Some(&LOOK_EVERY))?),
+                _ => look_later()?,
             }
         }
         Err(Error::other("the snapshot did not come to an end"))
@@ -96,6 +102,11 @@ impl Control {
         }
         serde_json::from_str(&line).map_err(Error::other)
     }
+}
+
+fn look_later() -> io::Result<()> {
+    poll(&mut [], Some(&LOOK_EVERY))?;
+    Ok(())
 }
 
 /// A file of this process as another process opens it: no name is left when this process is gone.
