@@ -13,12 +13,19 @@ use crate::workspace::Workspace;
 /// The oldest node that the pinned MCP SDK supports.
 const NODE_MAJOR: u32 = 20;
 const AGAIN: &str = "cargo xtask setup";
+/// Programs that a Debian package brings, by the package: what builds the container image and its file system.
+const TOOLS: [(&str, &str); 3] =
+    [("buildah", "buildah"), ("debootstrap", "debootstrap"), ("mkfs.erofs", "erofs-utils")];
+/// Where programs for root are, whether or not the search path says so.
+const FOR_ROOT: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// What this machine has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Facts {
     node_major: Option<u32>,
     npm: bool,
+    /// Packages of `TOOLS` that aren't there.
+    tools_missing: Vec<&'static str>,
     nextest: bool,
     rustfmt: bool,
     clippy: bool,
@@ -43,13 +50,12 @@ struct Plan {
     missing: Vec<String>,
 }
 
-fn plan(facts: Facts) -> Plan {
+fn plan(facts: &Facts) -> Plan {
     let mut plan = Plan::default();
 
-    let packages: Vec<&'static str> = [("nodejs", facts.node_major.is_none()), ("npm", !facts.npm)]
-        .into_iter()
-        .filter_map(|(package, missing)| missing.then_some(package))
-        .collect();
+    let runtime = [("nodejs", facts.node_major.is_none()), ("npm", !facts.npm)];
+    let runtime = runtime.into_iter().filter_map(|(package, missing)| missing.then_some(package));
+    let packages: Vec<&'static str> = runtime.chain(facts.tools_missing.iter().copied()).collect();
     if !packages.is_empty() {
         let names = packages.join(" ");
         match (facts.apt, facts.root) {
@@ -58,7 +64,7 @@ fn plan(facts: Facts) -> Plan {
                 "{names} not found, and only root may install them: sudo apt-get update && sudo apt-get install -y {names}"
             )),
             (false, _) => plan.missing.push(format!(
-                "{names} not found: install node {NODE_MAJOR} or later with npm, from your distribution or https://nodejs.org"
+                "{names} not found: install them from your distribution, node {NODE_MAJOR} or later also from https://nodejs.org"
             )),
         }
     }
@@ -90,12 +96,12 @@ fn plan(facts: Facts) -> Plan {
 pub(crate) fn run(board: &mut Board, workspace: &Workspace) -> bool {
     let mut todo = Plan::default();
     let looked = board.step(&Step::new("setup", 30, AGAIN), |_| {
-        todo = plan(look());
+        todo = plan(&look());
         if !todo.missing.is_empty() {
             bail!("{}", todo.missing.join("\n"));
         }
         Ok(match todo.actions.len() {
-            0 => "rust, node and nextest are there".to_owned(),
+            0 => "everything is there".to_owned(),
             count => format!("{count} to install"),
         })
     });
@@ -125,7 +131,7 @@ fn act(board: &mut Board, workspace: &Workspace, action: &Action) -> bool {
         }),
     };
     done && board.step(&Step::new("setup", 30, AGAIN), |_| {
-        let left = plan(look());
+        let left = plan(&look());
         if left.actions.contains(action) || !left.missing.is_empty() {
             bail!("still missing after the installation: {action:?}\n{}", left.missing.join("\n"));
         }
@@ -171,6 +177,10 @@ fn look() -> Facts {
     Facts {
         node_major: says("node", &["--version"]).as_deref().and_then(major),
         npm: says("npm", &["--version"]).is_some(),
+        tools_missing: TOOLS
+            .into_iter()
+            .filter_map(|(program, package)| (!is_there(program)).then_some(package))
+            .collect(),
         nextest: says("cargo", &["nextest", "--version"]).is_some(),
         rustfmt: says("cargo", &["fmt", "--version"]).is_some(),
         clippy: says("cargo", &["clippy", "--version"]).is_some(),
@@ -178,6 +188,12 @@ fn look() -> Facts {
         apt: says("apt-get", &["--version"]).is_some(),
         root: rustix::process::geteuid().is_root(),
     }
+}
+
+/// Whether a program can be found.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(FOR_ROOT.map(Into::into)).any(|dir| dir.join(program).is_file())
 }
 
 /// What a tool prints about itself; `None` when it isn't there or doesn't work.
@@ -198,6 +214,7 @@ mod tests {
     const COMPLETE: Facts = Facts {
         node_major: Some(20),
         npm: true,
+        tools_missing: Vec::new(),
         nextest: true,
         rustfmt: true,
         clippy: true,
@@ -208,7 +225,7 @@ mod tests {
 
     #[track_caller]
     fn check(facts: Facts, actions: &[Action], missing: &[&str]) {
-        let plan = plan(facts);
+        let plan = plan(&facts);
         assert_eq!(plan.actions, actions);
         assert_eq!(plan.missing.len(), missing.len(), "{:?}", plan.missing);
         for (said, expected) in plan.missing.iter().zip(missing) {
@@ -230,12 +247,17 @@ mod tests {
             &[Action::Debian(vec!["nodejs", "npm"])],
             &[],
         );
+        check(
+            Facts { npm: false, tools_missing: vec!["buildah", "erofs-utils"], ..COMPLETE },
+            &[Action::Debian(vec!["npm", "buildah", "erofs-utils"])],
+            &[],
+        );
     }
 
     #[test]
     fn without_root_or_apt_the_command_is_named() {
         let bare = Facts { node_major: None, npm: false, ..COMPLETE };
-        check(Facts { root: false, ..bare }, &[], &["sudo apt-get install -y nodejs npm"]);
+        check(Facts { root: false, ..bare.clone() }, &[], &["sudo apt-get install -y nodejs npm"]);
         check(Facts { apt: false, ..bare }, &[], &["nodejs npm not found"]);
     }
 
@@ -247,7 +269,7 @@ mod tests {
     #[test]
     fn rust_tools_come_from_rustup_and_nextest_from_cargo() {
         let bare = Facts { nextest: false, clippy: false, ..COMPLETE };
-        check(bare, &[Action::RustComponents(vec!["clippy"]), Action::Nextest], &[]);
+        check(bare.clone(), &[Action::RustComponents(vec!["clippy"]), Action::Nextest], &[]);
         check(Facts { rustup: false, ..bare }, &[Action::Nextest], &["clippy not found"]);
     }
 
