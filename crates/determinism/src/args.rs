@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::error::RunError;
 use crate::executor::Part;
-use crate::go_no_go;
-use crate::image::{Image, Root};
+use crate::go_no_go::{self, ImageFacts, PLATFORM};
+use crate::image::{Image, Provenance, Root};
 use crate::plan::{
     Condition, DEFAULT_CACHE, DEFAULT_DEADLINE, DEFAULT_RUNS, DEFAULT_SEED, ExecutorKind, NO_IMAGE, Plan,
     default_hogs,
@@ -55,6 +55,12 @@ pub struct CheckArgs {
     /// Change one factor after the other, to confirm causes
     #[arg(long)]
     pub ablate: bool,
+    /// What binds the image to a run of CI [default: PATH.provenance.json beside the image]
+    #[arg(long, value_name = "FILE")]
+    pub provenance: Option<PathBuf>,
+    /// An image that was asked about and can't be had; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub wanted: Vec<String>,
     /// Decisions that were made about access and cost, as JSON
     #[arg(long, value_name = "FILE")]
     pub decisions: Option<PathBuf>,
@@ -87,13 +93,15 @@ impl CheckArgs {
         invoked_as: &str,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Plan, RunError> {
-        let mut image = NO_IMAGE.to_owned();
+        let (mut image, mut image_facts) = (NO_IMAGE.to_owned(), None);
         let roots = self.cache.join("roots");
         let root = match (&self.image, &self.rootfs) {
             (Some(path), _) => {
                 let opened = Image::open(path)?;
                 image = format!("{}@{}", path.split('@').next().unwrap_or_default(), opened.digest());
-                Some(Root::of_image(&opened, &roots, progress)?)
+                let root = Root::of_image(&opened, &roots, progress)?;
+                image_facts = Some(self.facts(path, &opened, &root)?);
+                Some(root)
             }
             (None, Some(directory)) => Some(Root::of_directory(directory, &roots, progress)?),
             (None, None) => None,
@@ -114,6 +122,8 @@ impl CheckArgs {
             root,
             cache: self.cache.clone(),
             image,
+            image_facts,
+            wanted: self.wanted.clone(),
             hand_over: (self.executor == ExecutorKind::Antithesis).then(|| self.out.join("antithesis")),
             on_record: self.decisions.as_deref().map(go_no_go::read).transpose()?.unwrap_or_default(),
             runs: self.runs,
@@ -129,6 +139,23 @@ impl CheckArgs {
         Ok(plan)
     }
 
+    /// What a go/no-go record has to say about an image.
+    fn facts(&self, path: &str, image: &Image, root: &Root) -> Result<ImageFacts, RunError> {
+        let beside = PathBuf::from(format!("{}.provenance.json", path.split('@').next().unwrap_or_default()));
+        let file = self.provenance.clone().unwrap_or(beside);
+        let provenance = Provenance::read(&file)
+            .map_err(|source| RunError::ReadProvenance { path: file.clone(), source })?;
+        let environment = image.environment().iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(ImageFacts {
+            digest: Some(image.digest().to_owned()),
+            platform: PLATFORM.to_owned(),
+            built: provenance.and_then(|provenance| provenance.built_by_ci()),
+            commit: None,
+            needs_network: false,
+            secrets: go_no_go::secrets(environment).into_iter().chain(root.secrets.iter().cloned()).collect(),
+        })
+    }
+
     /// The command that repeats this check, with everything that isn't a default.
     fn reproduce(&self, invoked_as: &str) -> String {
         let mut line = invoked_as.to_owned();
@@ -139,6 +166,10 @@ impl CheckArgs {
         if !self.parts.is_empty() {
             add("--part", self.parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(","));
         }
+        if let Some(provenance) = &self.provenance {
+            add("--provenance", provenance.display().to_string());
+        }
+        self.wanted.iter().for_each(|name| add("--wanted", name.clone()));
         if let Some(decisions) = &self.decisions {
             add("--decisions", decisions.display().to_string());
         }

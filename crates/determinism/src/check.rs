@@ -237,8 +237,8 @@ fn decisions(plan: &Plan, main: &Outcome, subject: &str) -> Vec<GoNoGo> {
     let paid = ExecutorKind::Antithesis;
     let question = Question {
         executor: paid.name(),
-        subject,
-        image: go_no_go::Image::NotOne,
+        subject: if plan.image_facts.is_some() { &plan.image } else { subject },
+        image: plan.image_facts.as_ref().map_or(go_no_go::Image::NotOne, go_no_go::Image::Known),
         unavailable: None,
         paid: true,
         buys: "a search through many schedules and injected faults, on machines that are somebody else's",
@@ -249,11 +249,22 @@ fn decisions(plan: &Plan, main: &Outcome, subject: &str) -> Vec<GoNoGo> {
     if main.verdict.level == Level::NotRun && plan.executor != paid {
         decisions.push(go_no_go::answer(&Question {
             executor: &main.executor.name,
+            image: go_no_go::Image::NotOne,
             unavailable: main.verdict.detail.as_deref(),
             paid: false,
             buys: "the level that this executor can show",
-            ..question
+            ..question.clone()
         }));
     }
+    decisions.extend(plan.wanted.iter().map(|name| {
+        go_no_go::answer(&Question {
+            executor: ExecutorKind::Vm.name(),
+            subject: name,
+            image: go_no_go::Image::Unavailable,
+            paid: false,
+            buys: "the answer for the image that was asked about, instead of one of the same make",
+            ..question.clone()
+        })
+    }));
     decisions
 }

@@ -44,6 +44,14 @@ pub enum RunError {
         /// What is wrong with it.
         source: ScriptError,
     },
+    /// What binds an image to a run of CI could not be read.
+    #[error("failed to read the provenance {}; build the image again, or name its file with --provenance", path.display())]
+    ReadProvenance {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The decisions on record could not be read.
     #[error("failed to read the decisions in {}; correct the file given with --decisions", path.display())]
     Decisions {

@@ -11,7 +11,7 @@ use crate::error::RunError;
 use crate::record::Level;
 
 /// The one platform that the machine and the service behind the executors emulate or offer.
-const PLATFORM: &str = "linux/amd64";
+pub(crate) const PLATFORM: &str = "linux/amd64";
 
 /// Why a subject isn't handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

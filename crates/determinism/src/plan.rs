@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 use crate::executor::{Executor, Part};
-use crate::go_no_go::OnRecord;
+use crate::go_no_go::{ImageFacts, OnRecord};
 use crate::image::Root;
 use crate::script::Script;
 
@@ -96,6 +96,10 @@ pub struct Plan {
     pub cache: PathBuf,
     /// The image as `NAME@sha256:…`, where the subject is one; else what stands for it.
     pub image: String,
+    /// What is known about that image; `None` where the subject isn't one.
+    pub image_facts: Option<ImageFacts>,
+    /// Images that were asked about and can't be had: each gets a go/no-go record.
+    pub wanted: Vec<String>,
     /// Where the hand-over to the commercial service is written.
     pub hand_over: Option<PathBuf>,
     /// Decisions about access and cost that were made: shown in the record, never asked for again.
@@ -131,6 +135,8 @@ impl Plan {
             root: None,
             cache: PathBuf::from(DEFAULT_CACHE),
             image: NO_IMAGE.to_owned(),
+            image_facts: None,
+            wanted: Vec::new(),
             hand_over: None,
             on_record: Vec::new(),
             runs: DEFAULT_RUNS,
