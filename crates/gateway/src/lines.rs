@@ -34,10 +34,9 @@ pub(crate) enum Line {
     },
 }
 
-/// Reads lines.
+/// Cuts what is read into lines.
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
-    input: R,
+pub(crate) struct Cutter {
     limit: usize,
     chunk: Box<[u8]>,
     /// The part of `chunk` not looked at yet.
@@ -47,51 +46,49 @@ pub(crate) struct Lines<R> {
     overflow: Option<(u64, Vec<u8>)>,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl Cutter {
     /// Lines of at most [`MAX_LINE_BYTES`].
-    pub(crate) fn new(input: R) -> Self {
-        Self::with_limit(input, MAX_LINE_BYTES)
+    pub(crate) fn new() -> Self {
+        Self::with_limit(MAX_LINE_BYTES)
     }
 
-    /// Lines of at most `limit` bytes.
-    pub(crate) fn with_limit(input: R, limit: usize) -> Self {
+    fn with_limit(limit: usize) -> Self {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-        Self { input, limit, chunk, fresh: 0..0, line: Vec::new(), overflow: None }
+        Self { limit, chunk, fresh: 0..0, line: Vec::new(), overflow: None }
     }
 
-    /// From the next line on, lines of at most [`MAX_LINE_BYTES`].
-    pub(crate) fn limit_to_messages(&mut self) {
-        self.limit = MAX_LINE_BYTES;
+    /// Where to read to, once [`Self::next`] has no more lines.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.chunk
     }
 
-    /// What it reads from.
-    pub(crate) fn get_ref(&self) -> &R {
-        &self.input
+    /// So many bytes were read.
+    pub(crate) fn filled(&mut self, n: usize) {
+        self.fresh = 0..n;
     }
 
-    /// The next line; `None` at the end of the input.
-    ///
-    /// # Cancel safety
-    /// Dropping the future loses nothing: what was read stays for the next call.
-    ///
-    /// # Errors
-    /// Those of the input.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
-        loop {
-            let fresh = &self.chunk[self.fresh.clone()];
-            match fresh.iter().position(|b| *b == b'\n') {
-                Some(at) => {
-                    self.take(at);
-                    self.fresh.start += 1;
-                    return Ok(Some(self.finish()));
-                }
-                None => self.take(self.fresh.len()),
+    /// The next whole line of what was read.
+    pub(crate) fn next(&mut self) -> Option<Line> {
+        let fresh = &self.chunk[self.fresh.clone()];
+        match fresh.iter().position(|b| *b == b'\n') {
+            Some(at) => {
+                self.take(at);
+                self.fresh.start += 1;
+                Some(self.finish())
             }
-            match self.input.read(&mut self.chunk).await? {
-                0 if self.line.is_empty() => return Ok(None),
-                0 => return Ok(Some(self.torn())),
-                n => self.fresh = 0..n,
+            None => {
+                self.take(self.fresh.len());
+                None
             }
+        }
+    }
+
+    /// The input has ended: the line that has not.
+    pub(crate) fn end(&mut self) -> Option<Line> {
+        match self.finish() {
+            Line::Whole(line) if line.is_empty() => None,
+            Line::Whole(line) => Some(Line::Torn { bytes: line.len() as u64 }),
+            Line::TooLong { bytes, .. } | Line::Torn { bytes } => Some(Line::Torn { bytes }),
         }
     }
 
@@ -125,11 +122,57 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             Some((beyond, tail)) => Line::TooLong { bytes: line.len() as u64 + beyond, head: line, tail },
         }
     }
+}
 
-    fn torn(&mut self) -> Line {
-        match self.finish() {
-            Line::Whole(line) => Line::Torn { bytes: line.len() as u64 },
-            Line::TooLong { bytes, .. } | Line::Torn { bytes } => Line::Torn { bytes },
+/// Reads lines.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    input: R,
+    cutter: Cutter,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Lines of at most [`MAX_LINE_BYTES`].
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, cutter: Cutter::new() }
+    }
+
+    /// Lines of at most `limit` bytes.
+    pub(crate) fn with_limit(input: R, limit: usize) -> Self {
+        Self { input, cutter: Cutter::with_limit(limit) }
+    }
+
+    /// From the next line on, lines of at most [`MAX_LINE_BYTES`].
+    pub(crate) fn limit_to_messages(&mut self) {
+        self.cutter.limit = MAX_LINE_BYTES;
+    }
+
+    /// What it reads from.
+    pub(crate) fn get_ref(&self) -> &R {
+        &self.input
+    }
+
+    /// What was read and not looked at yet: the next line, or a part of it, and whatever follows.
+    pub(crate) fn buffered(&self) -> &[u8] {
+        &self.cutter.chunk[self.cutter.fresh.clone()]
+    }
+
+    /// The next line; `None` at the end of the input.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: what was read stays for the next call.
+    ///
+    /// # Errors
+    /// Those of the input.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.cutter.next() {
+                return Ok(Some(line));
+            }
+            match self.input.read(self.cutter.room()).await? {
+                0 => return Ok(self.cutter.end()),
+                n => self.cutter.filled(n),
+            }
         }
     }
 }

@@ -8,8 +8,10 @@ mod cli;
 mod config;
 mod daemon;
 mod exit;
+mod keeper;
 mod lines;
 mod link;
+mod marks;
 mod log;
 mod process;
 mod shim;
@@ -20,7 +22,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = process::launch_main() {
+    if let Some(code) = process::launch_main().or_else(keeper::keep_main) {
         return code;
     }
     exit::code(cli::run(cli::Cli::parse()))

@@ -3,12 +3,13 @@
 //! A stream carries MCP messages byte for byte behind a one-letter tag, so that nothing is ever escaped or re-encoded;
 //! everything else is one JSON document a line. Nothing here knows what a message means.
 
+use crate::keeper::KeptCall;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tidegate_core::{ComponentName, ProcessIdentity, SessionId, SessionName, WorkClass};
 
 /// The version of this protocol; both ends must speak the same.
-pub(crate) const WIRE_VERSION: u32 = 1;
+pub(crate) const WIRE_VERSION: u32 = 2;
 
 /// The longest hello: everything that a shim holds may have been marked, and its `initialize`; names and marks beside it.
 pub(crate) const MAX_HELLO_BYTES: usize = MAX_UNANSWERED_BYTES + 2 * tidegate_relay::MAX_LINE_BYTES;
@@ -80,6 +81,9 @@ pub(crate) struct Mark {
     pub(crate) tool: String,
     /// Its work class, as the daemon had decided.
     pub(crate) class: WorkClass,
+    /// As the server knows it; by that the next daemon finds an answer that came late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) call: Option<KeptCall>,
 }
 
 /// A marked request, as a shim reports it to the next daemon.
@@ -96,7 +100,8 @@ pub(crate) struct Reported {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Welcome {
-    /// The connection is open. For `Control` and `Stream`: in the name of `session`.
+    /// The connection is open. For `Control` and `Stream`: in the name of `session`. With that of a stream comes the file of
+    /// its [marks](crate::marks).
     Open {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
@@ -121,8 +126,6 @@ pub(crate) const NOTE: u8 = b'n';
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Note {
-    /// The request with this id (as the client wrote it) is about to be written to the server.
-    Forwarding { id: Box<RawValue>, mark: Mark },
     /// The stream is over; the shim is not to come back.
     End { message: String },
 }

@@ -7,6 +7,7 @@ use crate::refusal::{error_line, result_line};
 use crate::relay::{Initializing, Phase, REPLAY_DEADLINE};
 use crate::subscriptions::Wish;
 use crate::{Effect, List, MessageError, RawId, Rejected, Relay, StreamId, salvage_id};
+use std::num::NonZero;
 use std::sync::Arc;
 use tidegate_core::planted::is_planted;
 use tidegate_core::{Now, SessionId, WorkClass};
@@ -28,7 +29,9 @@ impl Relay {
     /// A line of a client, without its newline. A stream that isn't open says nothing.
     pub fn client_message(&mut self, stream: StreamId, line: Vec<u8>, now: &Now) -> Vec<Effect> {
         let mut out = Vec::new();
-        let Some(session) = self.streams.get(&stream).map(|it| it.session.clone()) else { return out };
+        let Some(it) = self.streams.get_mut(&stream) else { return out };
+        it.lines += 1;
+        let session = it.session.clone();
         if line.iter().all(u8::is_ascii_whitespace) {
             return out;
         }
@@ -49,9 +52,8 @@ impl Relay {
         tail: &[u8],
         bytes: usize,
     ) -> Vec<Effect> {
-        if !self.streams.contains_key(&stream) {
-            return Vec::new();
-        }
+        let Some(it) = self.streams.get_mut(&stream) else { return Vec::new() };
+        it.lines += 1;
         let id = salvage_id(head, tail);
         let rejected = Rejected { error: MessageError::TooLong { bytes }, id };
         vec![to_client(stream, refused_line(&rejected))]
@@ -124,8 +126,10 @@ impl Relay {
             tool: Arc::from(tool.as_deref().unwrap_or(&method)),
             class: classified.class,
         };
+        let line = self.streams.get(&stream).and_then(|it| NonZero::new(it.lines));
         let entry = Entry {
             stream,
+            line,
             client_id: id,
             work: Arc::new(work),
             replay_allowed: classified.replay,

@@ -1,6 +1,7 @@
 //! What the relay wants done, in order. Lines have no newline at their end; whoever writes them adds it.
 
 use crate::{List, RawId, StreamId};
+use std::num::NonZero;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Generation, SessionId, WorkClass};
 
@@ -15,6 +16,9 @@ pub enum Effect {
         stream: StreamId,
         /// The client's id of the request.
         id: RawId,
+        /// Which line of the stream the request was, counted from 1; `None` for one that was reported as marked when the
+        /// stream was resumed.
+        line: Option<NonZero<u64>>,
         /// The class by which it is settled after a crash.
         class: WorkClass,
         /// The tool, or the method.

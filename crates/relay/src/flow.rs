@@ -91,6 +91,7 @@ impl Relay {
         out.push(Effect::MarkForwarding {
             stream: entry.stream,
             id: entry.client_id.clone(),
+            line: entry.line,
             class,
             tool: entry.work.tool.clone(),
         });

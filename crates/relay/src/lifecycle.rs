@@ -33,7 +33,7 @@ pub struct Marked {
 impl Relay {
     /// A stream of `session` is open.
     pub fn stream_opened(&mut self, stream: StreamId, session: SessionId) {
-        self.streams.insert(stream, Stream { session, initialized: false, initializing: None });
+        self.streams.insert(stream, Stream { session, lines: 0, initialized: false, initializing: None });
     }
 
     /// A stream is there again after the daemon has died: its handshake is done, `facts` are what its checkpoint says,
@@ -47,8 +47,10 @@ impl Relay {
         now: &Now,
     ) -> Vec<Effect> {
         let mut out = Vec::new();
-        self.streams
-            .insert(stream, Stream { session: session.clone(), initialized: true, initializing: None });
+        self.streams.insert(
+            stream,
+            Stream { session: session.clone(), lines: 0, initialized: true, initializing: None },
+        );
         self.subscriptions.restore(stream, facts);
         self.server.to_reassert = true;
         for call in marked {
@@ -105,6 +107,7 @@ impl Relay {
                 let until_ms = now.deadline(left).at_ms;
                 let entry = Entry {
                     stream,
+                    line: None,
                     client_id: id,
                     work: Arc::new(work),
                     replay_allowed: false,
@@ -353,6 +356,11 @@ impl Relay {
             self.write_own(tag.to_owned(), method, params, &mut out);
         }
         out
+    }
+
+    /// It works otherwise from the next generation on. Not to be called while a server is there.
+    pub fn reconfigure(&mut self, config: crate::RelayConfig) {
+        self.config = config;
     }
 
     /// Whether a request with this id is written and not answered.

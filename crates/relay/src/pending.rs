@@ -5,12 +5,15 @@ use crate::message::Message;
 use crate::subscriptions::Wish;
 use crate::{Classified, RawId, StreamId};
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use tidegate_drain::{Permit, WorkInfo};
 
 /// A request between arrival and end.
 pub(crate) struct Entry {
     pub(crate) stream: StreamId,
+    /// Which line of the stream it was.
+    pub(crate) line: Option<NonZero<u64>>,
     pub(crate) client_id: RawId,
     pub(crate) method: String,
     pub(crate) work: Arc<WorkInfo>,

@@ -91,6 +91,8 @@ pub struct CallFact {
 
 pub(crate) struct Stream {
     pub(crate) session: SessionId,
+    /// How many lines have come on it.
+    pub(crate) lines: u64,
     /// Its `initialize` has been answered: notifications make sense to it.
     pub(crate) initialized: bool,
     /// An `initialize` that waits for a server.

@@ -1,12 +1,14 @@
 //! A component as the rest of the daemon sees it: a mailbox. What happens to a message is the actor's.
 
 use super::outbox::Outbox;
+use crate::marks::Marks;
+use crate::config::ComponentConfig;
 use crate::process::Server;
 use std::collections::BTreeSet;
 use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
-use tidegate_relay::{CallFact, Marked, ServerFacts, StreamFacts, StreamId};
+use tidegate_relay::{CallFact, Marked, RelayConfig, ServerFacts, StreamFacts, StreamId};
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages that wait for the actor. Connections wait for room one by one, so that none crowds out the others.
@@ -15,7 +17,9 @@ const MAILBOX: usize = 256;
 /// What the actor is told.
 pub(super) enum Msg {
     /// A connection has been attached to a session.
-    Opened { stream: StreamId, session: SessionId, outbox: Outbox, resumed: Option<Resumed> },
+    Opened { stream: StreamId, session: SessionId, peer: Peer, resumed: Option<Resumed> },
+    /// What became of a call that an earlier daemon had begun to forward: its late answer, where there is one.
+    Reported { stream: StreamId, session: SessionId, call: Box<Marked>, answer: Option<Vec<u8>> },
     /// A connection said something.
     Line { stream: StreamId, line: Vec<u8> },
     /// A connection said too much at once.
@@ -28,6 +32,8 @@ pub(super) enum Msg {
     Ready { server: Box<Server>, facts: Box<ServerFacts>, verified: oneshot::Sender<Verified> },
     /// End the server, if there is one; the answer is the proof.
     Stop { proof: oneshot::Sender<Proof> },
+    /// It is configured otherwise from now on; no server runs.
+    Configured { config: Box<ComponentConfig>, relay: Box<RelayConfig> },
     /// Every restart of its own is over or has not begun; `Resume` allows them again.
     Hands { off: bool, done: oneshot::Sender<()> },
     /// There is no server and won't be one by itself.
@@ -42,6 +48,12 @@ pub(super) enum Msg {
     Tell { line: Vec<u8>, to: Option<BTreeSet<SessionId>> },
     /// What is in flight.
     Look { seen: oneshot::Sender<Seen> },
+}
+
+/// The way to a shim: what it is told, and what it finds when nobody tells it anything any more.
+pub(super) struct Peer {
+    pub(super) outbox: Outbox,
+    pub(super) marks: Marks,
 }
 
 /// That nothing of a server lives any more, or why that can't be said.

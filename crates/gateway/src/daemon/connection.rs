@@ -1,15 +1,22 @@
 //! One connection from its hello to its end: who it is, which session it belongs to, and where its lines go.
 
 use super::Daemon;
-use super::component::{Handle, Msg, Resumed};
+use super::component::{Handle, Msg, Peer, Resumed};
 use super::context::{grumble, say};
 use super::outbox::Outbox;
 use super::sessions::Connection;
 use crate::api::{Failure, Reply, Request};
 use crate::config::nearest;
+use crate::keeper::KeptCall;
 use crate::lines::{Line, Lines};
+use crate::marks::Marks;
 use crate::wire::{Attach, Hello, MAX_HELLO_BYTES, MESSAGE, Resume, Role, WIRE_VERSION, Welcome, json_line};
-use std::io;
+use rustix::cmsg_space;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +26,7 @@ use tidegate_governor::Caller;
 use tidegate_host::OsEntropy;
 use tidegate_leases::Owner;
 use tidegate_relay::{Marked, StreamFacts, StreamId};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
@@ -81,6 +88,33 @@ async fn welcome(
     notice: Option<String>,
 ) -> io::Result<()> {
     writer.write_all(&json_line(&Welcome::Open { session, notice })).await
+}
+
+/// Welcomes a stream, and hands it the file of its marks.
+async fn welcome_with(
+    writer: &mut OwnedWriteHalf,
+    session: &SessionId,
+    notice: Option<String>,
+    marks: &Marks,
+) -> io::Result<()> {
+    let line = json_line(&Welcome::Open { session: Some(session.clone()), notice });
+    let sent = loop {
+        writer.writable().await?;
+        let socket: &UnixStream = writer.as_ref();
+        match socket.try_io(Interest::WRITABLE, || send_with_file(socket, &line, marks.file())) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            sent => break sent?,
+        }
+    };
+    writer.write_all(&line[sent..]).await
+}
+
+fn send_with_file(socket: &UnixStream, line: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [file];
+    control.push(SendAncillaryMessage::ScmRights(&files)); // there is space for it
+    Ok(sendmsg(socket, &[IoSlice::new(line)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 /// A connection that has become part of a session.
@@ -219,16 +253,20 @@ async fn stream(
     };
     let session = attached.session.clone();
     daemon.ctx.acquaint(&session, &component).await;
+    let mut late = VecDeque::new();
     let served = async {
-        welcome(&mut writer, Some(session.clone()), attached.notice.clone()).await?;
+        let marks = Marks::new()?;
+        welcome_with(&mut writer, &session, attached.notice.clone(), &marks).await?;
         let resumed = match resume {
-            Some(resume) => Some(resumed(daemon, &session, &component, resume).await),
+            Some(resume) => Some(resumed(daemon, &session, &component, resume, &mut late).await),
             None => None,
         };
         let outbox = Outbox::new(writer);
-        handle.tell(Msg::Opened { stream, session: session.clone(), outbox: outbox.clone(), resumed }).await;
+        let peer = Peer { outbox: outbox.clone(), marks };
+        handle.tell(Msg::Opened { stream, session: session.clone(), peer, resumed }).await;
         tokio::select! {
             served = lines(daemon, &handle, stream, &session, &outbox, &mut reader) => served,
+            never = settle_late(daemon, &handle, stream, &session, &mut late) => never,
             () = outbox.is_cut() => Ok(()),
         }
     };
@@ -236,6 +274,12 @@ async fn stream(
         served = served => served,
         () = attached.closing.notified() => Ok(()),
     };
+    for (call, _) in late {
+        // Nobody waits here any more: what became of it is for the session's record.
+        handle
+            .tell(Msg::Reported { stream, session: session.clone(), call: Box::new(call), answer: None })
+            .await;
+    }
     handle.tell(Msg::Gone { stream }).await;
     detach(daemon, &attached).await;
     served
@@ -269,7 +313,14 @@ async fn lines(
 }
 
 /// What a shim knows of a stream that an earlier daemon served, and what the checkpoint says of it.
-async fn resumed(daemon: &Daemon, session: &SessionId, component: &ComponentName, resume: Resume) -> Resumed {
+/// Unsafe calls that may yet be answered by a server that outlived its daemon go to `late`.
+async fn resumed(
+    daemon: &Daemon,
+    session: &SessionId,
+    component: &ComponentName,
+    resume: Resume,
+    late: &mut VecDeque<(Marked, KeptCall)>,
+) -> Resumed {
     let checkpoint = daemon.ctx.checkpoints.get(session).await.ok().flatten();
     let facts = checkpoint.map_or_else(StreamFacts::default, |c| StreamFacts {
         subscriptions: c
@@ -280,11 +331,39 @@ async fn resumed(daemon: &Daemon, session: &SessionId, component: &ComponentName
             .collect(),
         log_level: c.log_level.get(component).cloned(),
     });
-    let marked = resume.forwarded.into_iter().map(|reported| Marked {
-        line: reported.line.get().as_bytes().to_vec(),
-        class: reported.mark.class,
-        tool: reported.mark.tool,
-        age: Duration::from_millis(reported.age_ms),
-    });
-    Resumed { facts, marked: marked.collect() }
+    let mut marked = Vec::new();
+    for reported in resume.forwarded {
+        let call = Marked {
+            line: reported.line.get().as_bytes().to_vec(),
+            class: reported.mark.class,
+            tool: reported.mark.tool,
+            age: Duration::from_millis(reported.age_ms),
+        };
+        match reported.mark.call {
+            Some(kept) if call.class.is_unsafe() => late.push_back((call, kept)),
+            _ => marked.push(call),
+        }
+    }
+    Resumed { facts, marked }
+}
+
+/// Settles what an old server may answer late, as soon as it is known that it has, or never will. Doesn't end.
+///
+/// # Cancel safety
+/// What is still in `late` wasn't settled.
+async fn settle_late(
+    daemon: &Daemon,
+    handle: &Handle,
+    stream: StreamId,
+    session: &SessionId,
+    late: &mut VecDeque<(Marked, KeptCall)>,
+) -> io::Result<()> {
+    while let Some((_, kept)) = late.front() {
+        let answer = daemon.ctx.estate.answer(kept).await;
+        if let Some((call, _)) = late.pop_front() {
+            let call = Box::new(call);
+            handle.tell(Msg::Reported { stream, session: session.clone(), call, answer }).await;
+        }
+    }
+    std::future::pending().await
 }

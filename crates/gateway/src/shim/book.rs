@@ -2,10 +2,14 @@
 //!
 //! Pure. It never decides what became of a forwarded request: the daemon that comes back does.
 
+use crate::keeper::KeptCall;
+use crate::marks::LineMark;
 use crate::wire::{MAX_UNANSWERED_BYTES, Mark, Reported, Resume};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_core::WorkClass;
 
 /// Unanswered requests and unsent notifications of one stream. A client with more is not waiting for answers.
 pub(super) const MAX_ENTRIES: usize = 1_024;
@@ -16,7 +20,20 @@ struct Peek<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    method: Option<std::borrow::Cow<'a, str>>,
+    method: Option<Cow<'a, str>>,
+}
+
+/// What a `tools/call` calls.
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    params: CallParams<'a>,
+}
+
+#[derive(Deserialize)]
+struct CallParams<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 /// A cancellation, as far as it matters here.
@@ -38,7 +55,18 @@ struct Entry {
     id: Option<String>,
     method: String,
     arrived_ms: u64,
+    /// Which message of the present connection it is.
+    sent_as: Option<u64>,
     mark: Option<Mark>,
+}
+
+impl Entry {
+    /// The tool it calls, or its method.
+    fn tool(&self) -> String {
+        let call =
+            serde_json::from_slice::<Call<'_>>(&self.line).ok().filter(|_| self.method == "tools/call");
+        call.map_or_else(|| self.method.clone(), |call| call.params.name.into_owned())
+    }
 }
 
 /// A request that has waited too long for a daemon.
@@ -54,6 +82,8 @@ pub(super) struct Overdue {
 pub(super) struct Book {
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// Entries that were sent, get no answer, and may not have been taken yet.
+    unanswerable: usize,
     /// The client's `initialize`, once answered.
     initialize: Option<Box<RawValue>>,
 }
@@ -89,7 +119,14 @@ impl Book {
             self.cancelled(params.request_id.get());
         }
         self.bytes += line.len();
-        self.entries.push_back(Entry { line: line.to_vec(), id, method, arrived_ms: now_ms, mark: None });
+        self.entries.push_back(Entry {
+            line: line.to_vec(),
+            id,
+            method,
+            arrived_ms: now_ms,
+            sent_as: None,
+            mark: None,
+        });
         Ok(())
     }
 
@@ -104,19 +141,41 @@ impl Book {
         }
     }
 
-    /// The newest line was handed to the daemon: what gets no answer is done with.
-    pub(super) fn newest_sent(&mut self) {
-        if self.entries.back().is_some_and(|e| e.id.is_none())
-            && let Some(entry) = self.entries.pop_back()
-        {
-            self.bytes -= entry.line.len();
+    /// The newest line is this message of the connection.
+    pub(super) fn newest_sent(&mut self, message: u64) {
+        if let Some(newest) = self.entries.back_mut() {
+            newest.sent_as = Some(message);
+            self.unanswerable += usize::from(newest.id.is_none());
         }
     }
 
-    /// The daemon is about to forward this request.
-    pub(super) fn forwarding(&mut self, id: &str, mark: Mark) {
-        if let Some(entry) = self.entries.iter_mut().find(|e| e.id.as_deref() == Some(id)) {
-            entry.mark = Some(mark);
+    /// Everything sent is in the kernel's hands: what gets no answer is done with.
+    pub(super) fn all_taken(&mut self) {
+        if std::mem::take(&mut self.unanswerable) > 0 {
+            let bytes = &mut self.bytes;
+            self.entries.retain(|e| {
+                let done = e.id.is_none() && e.sent_as.is_some();
+                *bytes -= if done { e.line.len() } else { 0 };
+                !done
+            });
+        }
+    }
+
+    /// The connection is over: these messages of it the daemon had begun to forward.
+    pub(super) fn connection_lost(&mut self, marks: &BTreeMap<u64, LineMark>) {
+        self.forwarded(|message| marks.get(&message).map(|mark| (mark.class, mark.call.clone())));
+    }
+
+    /// The connection is over, and nobody can tell what the daemon had begun to forward: it may have been anything.
+    pub(super) fn marks_lost(&mut self) {
+        self.forwarded(|_| Some((WorkClass::Mutating, None)));
+    }
+
+    fn forwarded(&mut self, marked: impl Fn(u64) -> Option<(WorkClass, Option<KeptCall>)>) {
+        for entry in &mut self.entries {
+            if let Some((class, call)) = entry.sent_as.take().and_then(&marked) {
+                entry.mark = Some(Mark { tool: entry.tool(), class, call });
+            }
         }
     }
 
@@ -146,17 +205,17 @@ impl Book {
         Resume { initialize: self.initialize.clone(), forwarded: forwarded.collect() }
     }
 
-    /// The lines that no daemon has begun to forward, in the client's order. What gets no answer is done with.
-    pub(super) fn unsent(&mut self) -> Vec<Vec<u8>> {
-        let lines = self.entries.iter().filter(|e| e.mark.is_none()).map(|e| e.line.clone()).collect();
-        let bytes = &mut self.bytes;
-        self.entries.retain(|e| {
-            if e.id.is_none() {
-                *bytes -= e.line.len();
-            }
-            e.id.is_some()
-        });
-        lines
+    /// Sends the lines that no daemon has begun to forward, in the client's order.
+    pub(super) fn send_again(&mut self, mut send: impl FnMut(&[u8]) -> u64) {
+        for entry in self.entries.iter_mut().filter(|e| e.mark.is_none()) {
+            entry.sent_as = Some(send(&entry.line));
+            self.unanswerable += usize::from(entry.id.is_none());
+        }
+    }
+
+    /// When the first of all requests arrived.
+    pub(super) fn oldest_ms(&self) -> Option<u64> {
+        self.entries.front().map(|e| e.arrived_ms)
     }
 
     /// Takes out every request that arrived at or before `limit_ms`.
@@ -184,14 +243,34 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::WorkClass;
 
     fn mark() -> Mark {
-        Mark { tool: "append".into(), class: WorkClass::Mutating }
+        Mark { tool: "append".into(), class: WorkClass::Mutating, call: None }
     }
 
     fn call(id: &str) -> Vec<u8> {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#).into_bytes()
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"append"}}}}"#)
+            .into_bytes()
+    }
+
+    impl Book {
+        /// As if every line of a connection that began with `client_line` had been sent; and those marked.
+        fn sent(&mut self, marked: &[u64]) {
+            self.unsent();
+            let marks =
+                marked.iter().map(|line| (*line, LineMark { line: *line, class: mark().class, call: None }));
+            self.connection_lost(&marks.collect());
+        }
+
+        fn unsent(&mut self) -> Vec<Vec<u8>> {
+            let mut lines = Vec::new();
+            self.send_again(|line| {
+                lines.push(line.to_vec());
+                lines.len() as u64
+            });
+            self.all_taken();
+            lines
+        }
     }
 
     #[test]
@@ -200,13 +279,41 @@ mod tests {
         for id in ["1", "\"1\"", "3"] {
             book.client_line(&call(id), 10).unwrap();
         }
-        book.forwarding("\"1\"", mark());
+        book.sent(&[2]);
         let resume = book.resume(25);
         assert_eq!(resume.forwarded.len(), 1);
         assert_eq!(resume.forwarded[0].line.get().as_bytes(), call("\"1\""));
+        assert_eq!(resume.forwarded[0].mark, mark());
         assert_eq!(resume.forwarded[0].age_ms, 15);
         assert_eq!(book.unsent(), [call("1"), call("3")]);
         assert_eq!(book.resume(25).forwarded.len(), 1);
+    }
+
+    #[test]
+    fn a_mark_of_an_earlier_request_with_the_same_id_is_not_taken_for_one_of_this() {
+        let mut book = Book::default();
+        for (id, message) in [("1", 1), ("2", 2)] {
+            book.client_line(&call(id), 0).unwrap();
+            book.newest_sent(message);
+        }
+        book.daemon_line(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        book.client_line(&call("1"), 0).unwrap();
+        book.newest_sent(3);
+        let marks = [1, 2].map(|line| (line, LineMark { line, class: WorkClass::Mutating, call: None }));
+        book.connection_lost(&marks.into());
+        assert_eq!(book.unsent(), [call("1")]);
+        assert_eq!(book.resume(0).forwarded[0].line.get().as_bytes(), call("2"));
+    }
+
+    #[test]
+    fn without_marks_everything_that_was_sent_may_have_been_forwarded() {
+        let mut book = Book::default();
+        book.client_line(&call("1"), 0).unwrap();
+        book.newest_sent(1);
+        book.client_line(&call("2"), 0).unwrap();
+        book.marks_lost();
+        assert_eq!(book.unsent(), [call("2")]);
+        assert_eq!(book.resume(0).forwarded.len(), 1);
     }
 
     #[test]
@@ -231,11 +338,12 @@ mod tests {
         for id in ["1", "2", "3"] {
             book.client_line(&call(id), 0).unwrap();
         }
-        book.forwarding("2", mark());
-        for id in ["1", "2", "\"3\"", "4"] {
+        book.sent(&[2]);
+        for (id, message) in ["1", "2", "\"3\"", "4"].iter().zip(4..) {
             book.client_line(&cancellation(id), 0).unwrap();
-            book.newest_sent();
+            book.newest_sent(message);
         }
+        book.all_taken();
         assert_eq!(book.resume(0).forwarded.len(), 0);
         assert_eq!(book.unsent(), [call("3")]);
         book.daemon_line(br#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
@@ -270,7 +378,10 @@ mod tests {
         assert_eq!(book.unsent(), [note.to_vec()]);
         assert!(book.is_empty());
         book.client_line(note, 0).unwrap();
-        book.newest_sent();
+        book.all_taken();
+        assert!(!book.is_empty());
+        book.newest_sent(1);
+        book.all_taken();
         assert!(book.is_empty());
     }
 

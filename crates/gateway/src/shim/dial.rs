@@ -12,7 +12,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest: an idle shim must not cost anything.
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// A daemon that doesn't answer a hello for this long is stuck; another attempt may find another daemon.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Knows the socket, the credential and the session, and how long to wait before the next attempt.
 pub(super) struct Dialer {
@@ -30,6 +30,11 @@ impl Dialer {
     /// What to say hello with.
     pub(super) fn hello(&self, role: impl FnOnce(Attach) -> Role) -> Hello {
         Hello { wire: WIRE_VERSION, token: self.token.clone(), role: role(self.attach.clone()) }
+    }
+
+    /// How long to wait before the next attempt.
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
     }
 
     /// One attempt, after the pause that is due.

@@ -2,9 +2,11 @@
 //! redials, and presents the same session again. It never ends while its client's input is open.
 
 mod book;
+mod connection;
 mod control;
 mod dial;
 mod outgoing;
+mod stdio;
 mod stream;
 mod tools;
 
@@ -23,14 +25,13 @@ pub(crate) fn run(global: &Global, args: &ConnectArgs) -> CliResult {
     if let Some(component) = &args.component {
         known(&config, component)?;
     }
-    let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
     let dialer = dial::Dialer::new(&config, token, attach);
-    runtime.block_on(async {
-        match &args.component {
-            Some(component) => stream::run(dialer, component, config.policy.hold).await,
-            None => control::run(dialer, &config).await,
-        }
-    });
+    if let Some(component) = &args.component {
+        stream::run(dialer, component, config.policy.hold);
+        return Ok(Outcome::Done);
+    }
+    let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+    runtime.block_on(control::run(dialer, &config));
     // The task that reads standard input may be inside read(2), which nothing can interrupt.
     runtime.shutdown_background();
     Ok(Outcome::Done)

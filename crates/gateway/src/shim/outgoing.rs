@@ -2,7 +2,6 @@
 //! that two sides which both write much never wait for each other. Knows nothing about lines.
 
 use std::io;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 /// What has not been written yet.
 #[derive(Default)]
@@ -10,6 +9,9 @@ pub(super) struct Outgoing {
     bytes: Vec<u8>,
     written: usize,
 }
+
+/// What a buffer keeps when it is empty; a large message isn't kept room for.
+const KEPT_BYTES: usize = 64 << 10;
 
 impl Outgoing {
     /// Adds bytes behind those that wait.
@@ -27,57 +29,63 @@ impl Outgoing {
         self.len() == 0
     }
 
-    /// Writes some of what waits; says whether that was all. Never ends while nothing waits.
-    ///
-    /// # Cancel safety
-    /// As safe as the writer's own `write`, which is safe for sockets and for standard output.
+    /// Writes with `write` until nothing waits, or nothing is taken any more.
     ///
     /// # Errors
-    /// Those of the writer.
-    pub(super) async fn write_some(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
-        if self.is_empty() {
-            return std::future::pending().await;
+    /// Those of `write`, but for the one that says that nothing is taken now.
+    pub(super) fn write(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
+        while !self.is_empty() {
+            match write(&self.bytes[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.written += n,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
-        match writer.write(&self.bytes[self.written..]).await? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            n => self.written += n,
-        }
-        let all = self.is_empty();
-        if all {
-            *self = Self::default();
-        }
-        Ok(all)
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.written = 0;
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt as _;
 
-    #[tokio::test]
-    async fn a_write_that_is_given_up_loses_and_repeats_nothing() {
-        let (mut writer, mut reader) = tokio::io::duplex(7);
+    #[test]
+    fn a_write_that_takes_a_part_loses_and_repeats_nothing() {
         let mut outgoing = Outgoing::default();
-        let (mut pushed, mut read) = (Vec::new(), Vec::new());
+        let (mut pushed, mut taken) = (Vec::new(), Vec::new());
         for n in 0..100u8 {
             outgoing.push(&[n; 11]);
             pushed.extend([n; 11]);
-            let given_up = std::time::Duration::ZERO;
-            let _ = tokio::time::timeout(given_up, outgoing.write_some(&mut writer)).await;
-            let mut some = [0; 3];
-            reader.read_exact(&mut some).await.unwrap();
-            read.extend(some);
+            let mut room = 7;
+            let some = |bytes: &[u8]| {
+                let n = bytes.len().min(room);
+                room -= n;
+                taken.extend_from_slice(&bytes[..n]);
+                if n == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(n) }
+            };
+            outgoing.write(some).unwrap();
         }
-        let rest = tokio::spawn(async move {
-            let mut rest = Vec::new();
-            reader.read_to_end(&mut rest).await.unwrap();
-            rest
-        });
-        while !outgoing.write_some(&mut writer).await.unwrap() {}
-        drop(writer);
-        read.extend(rest.await.unwrap());
-        assert_eq!(read, pushed);
-        assert_eq!(outgoing.len(), 0);
+        assert_eq!(outgoing.len(), 400);
+        let all = |bytes: &[u8]| {
+            taken.extend_from_slice(bytes);
+            Ok(bytes.len())
+        };
+        outgoing.write(all).unwrap();
+        assert!(outgoing.is_empty());
+        assert_eq!(taken, pushed);
+    }
+
+    #[test]
+    fn what_takes_nothing_for_ever_is_an_error() {
+        let mut outgoing = Outgoing::default();
+        outgoing.write(|_| Ok(0)).unwrap();
+        outgoing.push(b"x");
+        assert!(outgoing.write(|_| Ok(0)).is_err());
+        assert!(outgoing.write(|_| Err(io::ErrorKind::BrokenPipe.into())).is_err());
     }
 }

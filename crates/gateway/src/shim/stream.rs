@@ -1,26 +1,22 @@
 //! One stream between a client on stdio and a component behind the daemon, across any number of daemons.
 
 use super::book::{Book, NotTaken, Overdue};
-use super::dial::{Dialer, hopeless};
+use super::connection::Connection;
+use super::dial::{Dialer, HELLO_TIMEOUT, hopeless};
 use super::outgoing::Outgoing;
-use crate::lines::{Line, Lines};
-use crate::link::Link;
-use crate::wire::{MESSAGE, Mark, NOTE, Note, Role, Welcome, frame};
+use super::stdio::{Input, Output};
+use crate::lines::{Cutter, Line};
+use crate::wire::{MESSAGE, Mark, NOTE, Note, Role, Welcome};
+use rustix::event::{PollFlags, Timespec, poll};
 use std::io;
-use std::pin::Pin;
 use std::time::Duration;
 use tidegate_core::{Clock as _, ComponentName, Generation, NextAction};
 use tidegate_host::SystemClock;
 use tidegate_relay::{MessageError, RawId, Refusal, RefusalKind, Settled, salvage_id, settle_marked};
-use tokio::io::{AsyncWriteExt as _, Stdout};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::MissedTickBehavior;
 
 /// How long the shim waits for outstanding answers once its client has closed its input: a client that is ending does not
 /// read them, a script that pipes its requests in does.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
-/// How often overdue requests are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Answers that wait for a client that doesn't read: two of the largest. Beyond it the daemon isn't read either.
 const MAX_UNREAD_BYTES: usize = 2 * crate::lines::MAX_LINE_BYTES;
 /// When a client is told to come back after its call found no daemon.
@@ -28,115 +24,203 @@ const RETRY_AFTER_MS: u64 = 5_000;
 
 /// The connection as it is now.
 enum State {
-    /// An attempt is under way.
-    Dialing(Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>),
+    /// The next attempt is made at this time.
+    Waiting { until_ms: u64 },
+    /// The daemon has not answered the hello yet; until then it has time.
+    Greeting { connection: Connection, until_ms: u64 },
     /// Messages flow.
-    Up { writer: OwnedWriteHalf, to_daemon: Outgoing, lines: Lines<OwnedReadHalf> },
+    Up(Connection),
     /// The daemon has said no: every request is answered so, and the next one tries again.
     Refused,
 }
 
-/// What happened at the daemon's side.
-enum Event {
-    Linked(io::Result<Link>),
-    Line(io::Result<Option<Line>>),
-    /// It has taken a part of what waits for it, or all.
-    Took(io::Result<bool>),
-}
-
 impl State {
-    /// Waits for what happens next; the daemon is only read while its answers have room.
-    ///
-    /// # Cancel safety
-    /// Safe: an attempt goes on when it is waited for again, and what was read of a line is kept.
-    async fn next(&mut self, to_be_read: bool) -> Event {
+    fn connection(&mut self) -> Option<&mut Connection> {
         match self {
-            Self::Dialing(attempt) => Event::Linked(attempt.await),
-            Self::Up { writer, to_daemon, lines } => tokio::select! {
-                line = lines.next(), if to_be_read => Event::Line(line),
-                took = to_daemon.write_some(writer) => Event::Took(took),
-            },
-            Self::Refused => std::future::pending().await,
+            Self::Greeting { connection, .. } | Self::Up(connection) => Some(connection),
+            Self::Waiting { .. } | Self::Refused => None,
         }
     }
-
-    /// Whether the daemon has yet to take what the client said before.
-    fn is_behind(&self) -> bool {
-        matches!(self, Self::Up { to_daemon, .. } if !to_daemon.is_empty())
-    }
 }
 
+/// Who is ready to be read or written.
+#[derive(Default)]
+struct Ready {
+    client: bool,
+    daemon: bool,
+    output: bool,
+}
+
+/// One thread that waits for everything at once, in one place: nothing is handed from one to another on the way.
 struct Stream {
     component: ComponentName,
     hold_ms: u64,
     clock: SystemClock,
     dialer: Dialer,
     book: Book,
-    stdout: Stdout,
+    input: Input,
+    client: Cutter,
+    output: Output,
     to_client: Outgoing,
     state: State,
+    /// The client has closed its input; what it still waits for may come until then.
+    closing: Option<u64>,
 }
 
 /// Serves the client until it has closed its input, or its output is gone.
-pub(super) async fn run(dialer: Dialer, component: &ComponentName, hold: Duration) {
+pub(super) fn run(dialer: Dialer, component: &ComponentName, hold: Duration) {
     let Ok(clock) = SystemClock::new() else { return };
-    let hold_ms = u64::try_from(hold.as_millis()).unwrap_or(u64::MAX);
     let mut stream = Stream {
         component: component.clone(),
-        hold_ms,
+        hold_ms: ms(hold),
         clock,
         dialer,
         book: Book::default(),
-        stdout: tokio::io::stdout(),
+        input: Input::new(),
+        client: Cutter::new(),
+        output: Output::new(),
         to_client: Outgoing::default(),
-        state: State::Refused,
+        state: State::Waiting { until_ms: 0 },
+        closing: None,
     };
-    stream.dial();
     // A client that is gone can't be told anything: its closed output is the end, and no failure.
-    let _ = stream.serve().await;
+    let _ = stream.serve();
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Stream {
-    async fn serve(&mut self) -> io::Result<()> {
-        let mut client = Lines::new(tokio::io::stdin());
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let (behind, room) = (self.state.is_behind(), self.to_client.len() < MAX_UNREAD_BYTES);
-            tokio::select! {
-                line = client.next(), if !behind => match line? {
-                    Some(Line::Whole(line)) => self.client_line(&line),
-                    Some(Line::TooLong { bytes, head, tail }) => self.too_long(bytes, &head, &tail),
-                    Some(Line::Torn { .. }) | None => return self.last_answers().await,
-                },
-                event = self.state.next(room) => self.daemon(event),
-                took = self.to_client.write_some(&mut self.stdout) => drop(took?),
-                _ = look.tick() => self.answer_overdue(),
+    fn serve(&mut self) -> io::Result<()> {
+        self.time_passed();
+        while !self.is_over() {
+            let ready = self.wait()?;
+            if ready.client {
+                self.read_client()?;
             }
+            if ready.daemon {
+                self.read_daemon();
+            }
+            self.time_passed();
+            self.tell_daemon();
+            self.output.flush(&mut self.to_client, ready.output)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nobody waits for anything any more.
+    fn is_over(&self) -> bool {
+        let Some(until_ms) = self.closing else { return false };
+        let waits = !self.book.is_empty() && !matches!(self.state, State::Refused);
+        self.now_ms() >= until_ms || !waits && self.to_client.is_empty()
+    }
+
+    /// Waits until there is something to do. The daemon is only read while its answers have room, and the client while the
+    /// daemon has taken what it said before.
+    fn wait(&self) -> io::Result<Ready> {
+        let timeout = self.due_ms().map(|due_ms| due_ms.saturating_sub(self.now_ms()));
+        let timeout = timeout.map(|ms| Timespec::try_from(Duration::from_millis(ms)));
+        let timeout = timeout.transpose().map_err(io::Error::other)?;
+        let (connection, behind) = match &self.state {
+            State::Greeting { connection, .. } => (Some(connection), false),
+            State::Up(connection) => (Some(connection), connection.is_behind()),
+            State::Waiting { .. } | State::Refused => (None, false),
+        };
+        let client = (self.closing.is_none() && !behind).then(|| self.input.poll());
+        let daemon = connection.and_then(|it| it.poll(self.to_client.len() < MAX_UNREAD_BYTES));
+        let output = (!self.to_client.is_empty()).then(|| self.output.poll());
+        let (has_client, has_daemon) = (client.is_some(), daemon.is_some());
+        let mut fds: Vec<_> = [client, daemon, output].into_iter().flatten().collect();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut happened = fds.iter().map(|fd| fd.revents() != PollFlags::empty());
+        let mut ready = |is_there: bool| is_there && happened.next().unwrap_or(false);
+        Ok(Ready { client: ready(has_client), daemon: ready(has_daemon), output: ready(true) })
+    }
+
+    /// When something has to be done by itself.
+    fn due_ms(&self) -> Option<u64> {
+        let attempt = match self.state {
+            State::Waiting { until_ms } | State::Greeting { until_ms, .. } => Some(until_ms),
+            State::Up(_) | State::Refused => None,
+        };
+        let overdue = match self.state {
+            State::Up(_) => None,
+            _ => self.book.oldest_ms().map(|oldest_ms| oldest_ms.saturating_add(self.hold_ms)),
+        };
+        [attempt, overdue, self.closing].into_iter().flatten().min()
+    }
+
+    fn time_passed(&mut self) {
+        let now_ms = self.now_ms();
+        match self.state {
+            State::Waiting { until_ms } if until_ms <= now_ms => self.attempt(),
+            State::Greeting { until_ms, .. } if until_ms <= now_ms => {
+                self.unreachable(&io::ErrorKind::TimedOut.into());
+            }
+            _ => {}
+        }
+        self.answer_overdue();
+    }
+
+    fn read_client(&mut self) -> io::Result<()> {
+        match self.input.read(self.client.room())? {
+            0 => self.closing = Some(self.now_ms() + ms(LAST_ANSWERS)),
+            n => self.client.filled(n),
+        }
+        while let Some(line) = self.client.next() {
+            match line {
+                Line::Whole(line) => self.client_line(&line),
+                Line::TooLong { bytes, head, tail } => self.too_long(bytes, &head, &tail),
+                Line::Torn { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_daemon(&mut self) {
+        let Some(connection) = self.state.connection() else { return };
+        let mut open = connection.fill();
+        while let Some(line) = self.state.connection().and_then(Connection::next) {
+            match line {
+                Line::Whole(line) if matches!(self.state, State::Up(_)) => self.daemon_line(&line),
+                Line::Whole(line) => self.greeted(&line),
+                Line::TooLong { .. } | Line::Torn { .. } => open = false,
+            }
+        }
+        if !open {
+            self.lost();
         }
     }
 
-    /// The client has closed its input: what it still waits for may come, for a while.
-    async fn last_answers(&mut self) -> io::Result<()> {
-        let until = tokio::time::Instant::now() + LAST_ANSWERS;
-        let waits = |it: &Self| !it.book.is_empty() && !matches!(it.state, State::Refused);
-        while waits(self) || !self.to_client.is_empty() {
-            let room = self.to_client.len() < MAX_UNREAD_BYTES;
-            tokio::select! {
-                event = self.state.next(room) => self.daemon(event),
-                took = self.to_client.write_some(&mut self.stdout) => drop(took?),
-                () = tokio::time::sleep_until(until) => return Ok(()),
-            }
+    fn lost(&mut self) {
+        match self.hang_up() {
+            State::Up(_) => self.dial_later(),
+            State::Greeting { .. } => self.unreachable(&io::ErrorKind::UnexpectedEof.into()),
+            // It was refused with its last line.
+            other => self.state = other,
         }
-        tokio::time::timeout_at(until, self.stdout.flush()).await.unwrap_or(Ok(()))
     }
 
-    /// Begins an attempt to reach the daemon.
+    /// Ends the connection. What the daemon had begun to forward on it is in the marks.
+    fn hang_up(&mut self) -> State {
+        let state = std::mem::replace(&mut self.state, State::Refused);
+        if let State::Up(connection) = &state {
+            match connection.marks() {
+                Ok(marks) => self.book.connection_lost(&marks),
+                Err(_) => self.book.marks_lost(),
+            }
+        }
+        state
+    }
+
+    /// Plans an attempt to reach the daemon.
     fn dial(&mut self) {
-        let resume = self.dialer.served_before().then(|| self.book.resume(self.now_ms()));
-        let component = self.component.clone();
-        let hello = self.dialer.hello(|attach| Role::Stream { component, attach, resume });
-        self.state = State::Dialing(Box::pin(self.dialer.dial(hello)));
+        self.state = State::Waiting { until_ms: self.now_ms() + ms(self.dialer.pause()) };
     }
 
     fn dial_later(&mut self) {
@@ -144,22 +228,28 @@ impl Stream {
         self.dial();
     }
 
-    fn daemon(&mut self, event: Event) {
-        match event {
-            Event::Linked(Ok(link)) => self.linked(link),
-            Event::Linked(Err(error)) => self.unreachable(&error),
-            Event::Line(Ok(Some(Line::Whole(line)))) => self.daemon_line(&line),
-            Event::Line(_) => self.dial_later(),
-            Event::Took(Ok(true)) => self.book.newest_sent(),
-            Event::Took(Ok(false)) => {}
-            Event::Took(Err(_)) => self.forget_unwritten(),
+    fn attempt(&mut self) {
+        let now_ms = self.now_ms();
+        let resume = self.dialer.served_before().then(|| self.book.resume(now_ms));
+        let component = self.component.clone();
+        let hello = self.dialer.hello(|attach| Role::Stream { component, attach, resume });
+        match Connection::open(&self.dialer.socket, &hello) {
+            Ok(connection) => {
+                self.state = State::Greeting { connection, until_ms: now_ms + ms(HELLO_TIMEOUT) };
+            }
+            Err(error) => self.unreachable(&error),
         }
     }
 
-    /// The daemon takes nothing more. What it said before that is still to be read; its end is what ends the connection.
-    fn forget_unwritten(&mut self) {
-        if let State::Up { to_daemon, .. } = &mut self.state {
-            *to_daemon = Outgoing::default();
+    /// The daemon is given what it takes.
+    fn tell_daemon(&mut self) {
+        let Some(connection) = self.state.connection() else { return };
+        if connection.flush().is_err() {
+            // What it said before that is still to be read; its end is what ends the connection.
+            connection.forget_unwritten();
+        }
+        if matches!(&self.state, State::Up(connection) if !connection.is_behind()) {
+            self.book.all_taken();
         }
     }
 
@@ -167,18 +257,23 @@ impl Stream {
         self.clock.now().boot_ms
     }
 
-    fn linked(&mut self, Link { lines, writer, welcome }: Link) {
+    fn greeted(&mut self, line: &[u8]) {
+        let Ok(welcome) = serde_json::from_slice(line) else {
+            return self.refused("the daemon speaks another version");
+        };
         self.dialer.welcomed(&welcome);
         match welcome {
             Welcome::Open { notice, .. } => {
                 if let Some(notice) = notice {
                     say(&notice);
                 }
-                let mut to_daemon = Outgoing::default();
-                for line in self.book.unsent() {
-                    to_daemon.push(&frame(MESSAGE, &line));
+                match std::mem::replace(&mut self.state, State::Refused) {
+                    State::Greeting { mut connection, .. } if connection.has_marks() => {
+                        self.book.send_again(|line| connection.send(line));
+                        self.state = State::Up(connection);
+                    }
+                    _ => self.refused("the daemon gave no file for its marks"),
                 }
-                self.state = State::Up { writer, to_daemon, lines };
             }
             Welcome::Refused { retry: true, .. } => self.dial_later(),
             Welcome::Refused { message, .. } => self.refused(&message),
@@ -217,9 +312,9 @@ impl Stream {
         }
         match &mut self.state {
             // A write that fails shows as the end of the daemon's lines, and everything is sent again then.
-            State::Up { to_daemon, .. } => to_daemon.push(&frame(MESSAGE, line)),
+            State::Up(connection) => self.book.newest_sent(connection.send(line)),
             State::Refused => self.dial(),
-            State::Dialing(_) => {}
+            State::Waiting { .. } | State::Greeting { .. } => {}
         }
     }
 
@@ -230,7 +325,6 @@ impl Stream {
                 self.answer(message);
             }
             Some((&NOTE, note)) => match serde_json::from_slice(note) {
-                Ok(Note::Forwarding { id, mark }) => self.book.forwarding(id.get(), mark),
                 Ok(Note::End { message }) => self.refused(&message),
                 Err(error) => self.refused(&format!("the daemon speaks another version ({error})")),
             },
@@ -250,6 +344,7 @@ impl Stream {
     /// Answers every request with what the daemon said.
     fn refused(&mut self, message: &str) {
         say(message);
+        self.hang_up();
         for Overdue { id, method, mark } in self.book.overdue(u64::MAX) {
             match mark {
                 Some(mark) => self.settle_lost(&id, &method, mark),
@@ -260,7 +355,6 @@ impl Stream {
                 }
             }
         }
-        self.state = State::Refused;
     }
 
     /// The request that was too long gets its answer; others live.
@@ -273,7 +367,7 @@ impl Stream {
 
     /// Answers what has waited for a daemon for as long as a hold lasts.
     fn answer_overdue(&mut self) {
-        if matches!(self.state, State::Up { .. }) {
+        if matches!(self.state, State::Up(_)) {
             return;
         }
         let Some(limit_ms) = self.now_ms().checked_sub(self.hold_ms) else { return };

@@ -1,19 +1,18 @@
 //! Doing what the relay decides, in its order. Decides nothing itself.
 
-use super::Actor;
+use super::{Actor, ToServer};
+use crate::daemon::component::Peer;
 use crate::daemon::context::{grumble, say};
-use crate::wire::{MESSAGE, Mark, Note, frame, note_frame};
-use serde_json::value::RawValue;
+use crate::keeper::KeptCall;
+use crate::marks::LineMark;
+use crate::wire::{MESSAGE, frame};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::num::NonZero;
 use tidegate_checkpoints::{Actions, Fact, Subscription};
-use tidegate_core::{Generation, NextAction, SessionId};
+use tidegate_core::{Generation, NextAction, SessionId, WorkClass};
 use tidegate_governor::ComponentError;
 use tidegate_relay::{Effect, List, Message, Pages, StreamId};
 use tokio::sync::mpsc::error::TrySendError;
-
-/// How long the mark of a request may wait for a client that doesn't read, before that client is cut off.
-const MARK_PATIENCE: Duration = Duration::from_millis(250);
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
@@ -21,23 +20,24 @@ impl Actor {
         let mut todo: VecDeque<Effect> = effects.into();
         // Whether the shim, and the store, know of the request whose line comes next; and what was not written for that.
         let (mut told, mut is_unsafe, mut marked) = (true, false, true);
+        // The id with which that line is written.
+        let mut upstream = None;
         let mut unwritten = Vec::new();
         while let Some(effect) = todo.pop_front() {
             match effect {
-                Effect::MarkForwarding { stream, id, class, tool } => {
-                    let Ok(id) = RawValue::from_string(id.as_json().to_owned()) else { continue };
+                Effect::MarkForwarding { stream, id, line, class, .. } => {
+                    upstream = self.relay.upstream_id(stream, &id);
                     is_unsafe = class.is_unsafe();
-                    told = self
-                        .mark(stream, &Note::Forwarding { id, mark: Mark { tool: tool.to_string(), class } })
-                        .await;
+                    told = self.mark(stream, line, class, upstream);
                 }
                 Effect::UnsafePossible { generation } => marked = self.mark_unsafe(generation).await,
                 Effect::WriteServer { line } => {
+                    let call = upstream.take().filter(|_| is_unsafe);
                     let is_unmarked = std::mem::take(&mut is_unsafe) && !marked;
                     if !std::mem::replace(&mut told, true) || is_unmarked {
                         unwritten.push(line);
                     } else {
-                        unwritten.extend(self.write(line));
+                        unwritten.extend(self.write(line, call));
                     }
                 }
                 Effect::ToClient { stream, line } => self.send(stream, frame(MESSAGE, &line)),
@@ -82,31 +82,49 @@ impl Actor {
         !failed
     }
 
-    /// Tells a shim that its request is about to be written. The mark must be in the kernel's hands before the request is
-    /// in the server's; `false` when it can't be, and the connection is cut.
-    async fn mark(&mut self, stream: StreamId, mark: &Note) -> bool {
-        self.send(stream, note_frame(mark));
-        let Some(outbox) = self.streams.get(&stream) else { return false };
-        let told = outbox.is_drained() || tokio::time::timeout(MARK_PATIENCE, outbox.drained()).await.is_ok();
-        let told = told && outbox.is_drained();
-        if !told {
+    /// Marks a request that is about to be written, where its shim finds the mark if this daemon dies. `false` when that
+    /// can't be done, and the connection is cut.
+    fn mark(
+        &mut self,
+        stream: StreamId,
+        line: Option<NonZero<u64>>,
+        class: WorkClass,
+        upstream: Option<u64>,
+    ) -> bool {
+        let call = self.kept_call(upstream);
+        let Some(peer) = self.streams.get_mut(&stream) else { return false };
+        let (Some(line), Some(upstream)) = (line, upstream) else { return true };
+        let mark = LineMark { line: line.get(), class, call };
+        // The mark of an answered request may go once the answer is in the kernel's hands.
+        let all_sent = peer.outbox.is_drained();
+        let is_wanted = |number| !all_sent || self.relay.is_flying(number);
+        let marked = peer.marks.put(&mark, upstream, is_wanted);
+        if grumble("a request could not be marked", marked).is_none() {
             self.cut(stream);
+            return false;
         }
-        told
+        true
+    }
+
+    /// How the server knows a call.
+    fn kept_call(&self, upstream: Option<u64>) -> Option<KeptCall> {
+        let up = self.up.as_ref()?;
+        Some(KeptCall { server: up.handle.identity().nonce.clone(), id: upstream? })
     }
 
     /// Hands a line to the server's pipe; gives it back when there is no room.
-    fn write(&mut self, mut line: Vec<u8>) -> Option<Vec<u8>> {
+    fn write(&mut self, mut line: Vec<u8>, call: Option<u64>) -> Option<Vec<u8>> {
         line.push(b'\n');
         let to_server = self.up.as_ref().and_then(|up| up.to_server.as_ref())?;
-        let Err(TrySendError::Full(line)) = to_server.try_send(line) else { return None };
+        let sent = to_server.try_send(ToServer { line, call });
+        let Err(TrySendError::Full(ToServer { line, .. })) = sent else { return None };
         say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
         Some(line)
     }
 
     /// Sends a frame to a connection; one that doesn't take it is cut.
     fn send(&mut self, stream: StreamId, frame: Vec<u8>) {
-        if let Some(outbox) = self.streams.get(&stream)
+        if let Some(Peer { outbox, .. }) = self.streams.get(&stream)
             && outbox.send(frame).is_err()
         {
             self.cut(stream);
@@ -115,7 +133,7 @@ impl Actor {
 
     /// Ends a connection. That it is gone is told by whoever reads it; its shim comes back and says what it waits for.
     fn cut(&mut self, stream: StreamId) {
-        if let Some(outbox) = self.streams.remove(&stream) {
+        if let Some(Peer { outbox, .. }) = self.streams.remove(&stream) {
             outbox.cut();
         }
     }

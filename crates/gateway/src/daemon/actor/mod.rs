@@ -6,9 +6,8 @@
 mod effects;
 mod life;
 
-use super::component::{Handle, Msg, Proof, Resumed, Seen};
+use super::component::{Handle, Msg, Peer, Proof, Resumed, Seen};
 use super::context::{Context, grumble, of_component};
-use super::outbox::Outbox;
 use super::revive::{NotRevived, Revived};
 use super::start::STDERR_LINES;
 use crate::config::ComponentConfig;
@@ -29,12 +28,18 @@ use tokio::task::JoinHandle;
 /// When an idle actor looks at its clock.
 const IDLE: Duration = Duration::from_secs(3_600);
 
+/// A line for the server's pipe, and the id of the unsafe call in it, where there is one.
+struct ToServer {
+    line: Vec<u8>,
+    call: Option<u64>,
+}
+
 /// A server that runs, or has just ended.
 struct Up {
     stdout: Lines<tokio::process::ChildStdout>,
     handle: ServerHandle,
     /// Lines for its pipe; gone once nothing more is to be written.
-    to_server: Option<mpsc::Sender<Vec<u8>>>,
+    to_server: Option<mpsc::Sender<ToServer>>,
     /// Writes them. Answers those that the pipe took nothing of.
     writing: Option<JoinHandle<Vec<Vec<u8>>>>,
     generation: Generation,
@@ -55,7 +60,7 @@ pub(super) struct Actor {
     config: ComponentConfig,
     relay: Relay,
     inbox: mpsc::Receiver<Msg>,
-    streams: BTreeMap<StreamId, Outbox>,
+    streams: BTreeMap<StreamId, Peer>,
     up: Option<Up>,
     /// A start of its own that is under way, or waits for its time.
     reviving: Option<JoinHandle<Result<Revived, NotRevived>>>,
@@ -153,8 +158,8 @@ impl Actor {
     async fn told(&mut self, msg: Msg) {
         let now = self.ctx.now();
         let effects = match msg {
-            Msg::Opened { stream, session, outbox, resumed } => {
-                self.streams.insert(stream, outbox);
+            Msg::Opened { stream, session, peer, resumed } => {
+                self.streams.insert(stream, peer);
                 match resumed {
                     None => {
                         self.relay.stream_opened(stream, session);
@@ -164,6 +169,9 @@ impl Actor {
                         self.relay.stream_resumed(stream, session, facts, marked, &now)
                     }
                 }
+            }
+            Msg::Reported { stream, session, call, answer } => {
+                self.relay.reported(stream, &session, *call, answer, &now)
             }
             Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
             Msg::TooLong { stream, head, tail, bytes } => {
@@ -175,7 +183,7 @@ impl Actor {
                 self.relay.stream_gone(stream, &now)
             }
             Msg::End { stream, message } => {
-                if let Some(outbox) = self.streams.remove(&stream) {
+                if let Some(Peer { outbox, .. }) = self.streams.remove(&stream) {
                     let _ = outbox.send(note_frame(&Note::End { message })); // a client that is gone knows
                 }
                 self.relay.stream_gone(stream, &now)
@@ -193,6 +201,11 @@ impl Actor {
                 self.stop(proof);
                 Vec::new()
             }
+            Msg::Configured { config, relay } => {
+                self.config = *config;
+                self.relay.reconfigure(*relay);
+                Vec::new()
+            }
             Msg::Hands { off, done } => {
                 self.hands(off).await;
                 let _ = done.send(()); // only the order matters
@@ -200,6 +213,7 @@ impl Actor {
             }
             Msg::Unavailable { incident, message } => {
                 self.unavailable = Some(incident.clone());
+                self.supervision = self.supervision.given_up();
                 self.relay.server_unavailable(Unavailable { incident, message }, &now)
             }
             Msg::LastWords { stderr } => {
