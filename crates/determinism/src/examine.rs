@@ -174,6 +174,7 @@ impl Examination {
             self.machine_seen = true;
             for (channel, records) in [
                 ("trace", &machine.trace),
+                ("schedule", &machine.schedule),
                 ("kernel log", &machine.kernel_log),
                 ("files", &machine.changed_files),
             ] {
@@ -253,9 +254,12 @@ pub(crate) fn trace_of(run: Run) -> (Trace, u64) {
     let mut streams = recording.streams();
     let hits = normalise(&mut streams);
     if let Some(machine) = run.machine {
-        for (name, events) in
-            [("trace", machine.trace), ("kernel", machine.kernel_log), ("files", machine.changed_files)]
-        {
+        for (name, events) in [
+            ("trace", machine.trace),
+            ("schedule", machine.schedule),
+            ("kernel", machine.kernel_log),
+            ("files", machine.changed_files),
+        ] {
             streams.insert(format!("{MACHINE}{name}"), events);
         }
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_guest::{Place, Request, Status};
@@ -97,15 +98,12 @@ impl<'a> Vm<'a> {
     }
 
     /// The machine as it waits for its first request.
-    fn booted(&self, shape: &Shape, progress: &mut Progress<'_>) -> Result<File, Failure> {
+    fn booted(&self, shape: &Shape, progress: &mut Progress<'_>) -> Result<Rc<File>, Failure> {
         let key = Shelf::key(&["booted", &self.made_of(shape)]);
-        let kept = match self.shelf.find(&key) {
-            Some(kept) => kept,
-            None => self.shelf.make(&key, |file| {
-                let start = Start { controlled: true, ..self.start(shape) };
-                Machine::start(&start)?.save_at(Status::Waiting, file, BOOT_LIMIT, progress)
-            })?,
-        };
+        let kept = self.shelf.get(&key, |file| {
+            let start = Start { controlled: true, ..self.start(shape) };
+            Machine::start(&start)?.save_at(Status::Waiting, file, BOOT_LIMIT, progress)
+        })?;
         match kept {
             Kept::Snapshot(file) => Ok(file),
             Kept::Never => Err(Failure {
@@ -129,10 +127,7 @@ impl<'a> Vm<'a> {
         let request = Request { pauses: true, ..self.request(job, SNAPSHOT_SEED) };
         let asked = serde_json::to_string(&request).unwrap_or_default();
         let key = Shelf::key(&["paused", &self.made_of(shape), &asked]);
-        if let Some(kept) = self.shelf.find(&key) {
-            return Ok(kept);
-        }
-        self.shelf.make(&key, |file| {
+        self.shelf.get(&key, |file| {
             let start = Start {
                 controlled: true,
                 request: Some(&request),

@@ -3,9 +3,12 @@
 //! A snapshot is whole or not there: it's written under another name first. Restoring one is repeatable, making one
 //! isn't exactly, so whoever compares runs has to begin all of them with one and the same file.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::record::Reason;
 use crate::subject::sha256_hex;
@@ -19,12 +22,16 @@ const NEVER: &str = "never";
 
 /// Where snapshots are kept.
 #[derive(Debug)]
-pub(super) struct Shelf(PathBuf);
+pub(super) struct Shelf {
+    directory: PathBuf,
+    /// What was used before: one check begins with the same file each time, even when others make the shelf forget it.
+    held: RefCell<BTreeMap<String, Kept>>,
+}
 
 /// What is known under a key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Kept {
-    Snapshot(File),
+    Snapshot(Rc<File>),
     /// There is no such moment in the subject's life.
     Never,
 }
@@ -33,7 +40,7 @@ impl Shelf {
     pub(super) fn open(cache: &Path) -> Result<Self, Failure> {
         let directory = cache.join("snapshots");
         fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
-        Ok(Self(directory))
+        Ok(Self { directory, held: RefCell::default() })
     }
 
     /// The name of a snapshot made of these.
@@ -41,20 +48,31 @@ impl Shelf {
         sha256_hex(of.join("\n").as_bytes())
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<Kept> {
-        if self.place(key, NEVER).exists() {
-            return Some(Kept::Never);
-        }
-        File::open(self.place(key, ENDING)).ok().map(Kept::Snapshot)
-    }
-
-    /// Keeps what `make` writes; where it says that there is nothing to write, that is kept.
-    pub(super) fn make(
+    /// What is kept under a key, or else what `make` writes; where it says that there is nothing to write, that is kept.
+    pub(super) fn get(
         &self,
         key: &str,
         make: impl FnOnce(&File) -> Result<bool, Failure>,
     ) -> Result<Kept, Failure> {
-        let scratch = tempfile::NamedTempFile::new_in(&self.0).map_err(|error| failed(&self.0, &error))?;
+        let held = self.held.borrow().get(key).cloned();
+        let kept = match held.or_else(|| self.find(key)) {
+            Some(kept) => kept,
+            None => self.make(key, make)?,
+        };
+        self.held.borrow_mut().insert(key.to_owned(), kept.clone());
+        Ok(kept)
+    }
+
+    fn find(&self, key: &str) -> Option<Kept> {
+        if self.place(key, NEVER).exists() {
+            return Some(Kept::Never);
+        }
+        File::open(self.place(key, ENDING)).ok().map(|file| Kept::Snapshot(Rc::new(file)))
+    }
+
+    fn make(&self, key: &str, make: impl FnOnce(&File) -> Result<bool, Failure>) -> Result<Kept, Failure> {
+        let scratch = tempfile::NamedTempFile::new_in(&self.directory)
+            .map_err(|error| failed(&self.directory, &error))?;
         let ending = if make(scratch.as_file())? { ENDING } else { NEVER };
         let place = self.place(key, ending);
         let kept = || -> io::Result<File> {
@@ -63,16 +81,16 @@ impl Shelf {
             File::open(&place)
         };
         let file = kept().map_err(|error| failed(&place, &error))?;
-        Ok(if ending == ENDING { Kept::Snapshot(file) } else { Kept::Never })
+        Ok(if ending == ENDING { Kept::Snapshot(Rc::new(file)) } else { Kept::Never })
     }
 
     fn place(&self, key: &str, ending: &str) -> PathBuf {
-        self.0.join(format!("{key}.{ending}"))
+        self.directory.join(format!("{key}.{ending}"))
     }
 
     fn forget_oldest(&self) -> io::Result<()> {
         let mut all = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
+        for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
             if path.extension().is_some_and(|ending| ending == ENDING) {
                 all.push((fs::metadata(&path)?.modified()?, path));
@@ -104,12 +122,12 @@ mod tests {
         let (key, other) = (Shelf::key(&["a", "b"]), Shelf::key(&["a\nb", "c"]));
         assert!(shelf.find(&key).is_none());
         let full = || Failure { reason: Reason::Timeout, detail: String::new() };
-        shelf.make(&key, |_| Err(full())).unwrap_err();
+        shelf.get(&key, |_| Err(full())).unwrap_err();
         assert!(shelf.find(&key).is_none());
         assert_eq!(fs::read_dir(cache.path().join("snapshots")).unwrap().count(), 0);
-        shelf.make(&key, |mut file| Ok(file.write_all(b"machine").is_ok())).unwrap();
+        shelf.get(&key, |mut file| Ok(file.write_all(b"machine").is_ok())).unwrap();
         assert!(matches!(shelf.find(&key), Some(Kept::Snapshot(_))));
-        shelf.make(&other, |_| Ok(false)).unwrap();
+        shelf.get(&other, |_| Ok(false)).unwrap();
         assert!(matches!(shelf.find(&other), Some(Kept::Never)));
     }
 
@@ -118,8 +136,10 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let shelf = Shelf::open(cache.path()).unwrap();
         for number in 0..=MAX_KEPT {
-            shelf.make(&number.to_string(), |_| Ok(true)).unwrap();
+            shelf.get(&number.to_string(), |_| Ok(true)).unwrap();
         }
         assert_eq!(fs::read_dir(cache.path().join("snapshots")).unwrap().count(), MAX_KEPT);
+        // Whoever has used it still has it.
+        assert!(matches!(shelf.get("0", |_| Ok(false)).unwrap(), Kept::Snapshot(_)));
     }
 }
