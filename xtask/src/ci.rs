@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::board::{Board, Step};
 use crate::nextest::{self, Slice};
+use crate::peers;
 use crate::process::{Program, Show};
 use crate::report::model::{self, Run};
 use crate::report::{self, DETERMINISM, DETERMINISM_RECORD, EVIDENCE, MIN_SEEDS, REPORT, RUN, SIMULATION};
@@ -36,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
     let slice = args.partition.unwrap_or(Slice::WHOLE);
     let mut board = Board::new();
     forget(workspace)?;
-    let ready = setup::run(&mut board, workspace);
+    let ready =
+        setup::run(&mut board, workspace) && (!args.full || peers::install_more(&mut board, workspace));
     board.count_from_here();
     if ready && build(&mut board, workspace) {
         // One partition does what isn't divided, so that the merged report finds it once.
@@ -45,6 +47,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
             determinism(&mut board, workspace, args.full);
         }
         tests(&mut board, workspace, slice)?;
+        if args.full {
+            peers::run(&mut board, workspace);
+        }
     }
     if args.partition.is_none() {
         report::run(&mut board, workspace, Vec::new());
@@ -130,7 +135,8 @@ fn planted(board: &mut Board, workspace: &Workspace) {
         let hunts = Program { what: "planted bugs", command, show: Show::Answer, logs: &workspace.logs() };
         let hunts: Value = serde_json::from_str(&hunts.succeed(timer)?).context("read what was caught")?;
         let caught = hunts.as_array().map_or(0, Vec::len);
-        let mut simulation = report::read::<Value>(&workspace.results().join(SIMULATION))?.unwrap_or_default();
+        let mut simulation =
+            report::read::<Value>(&workspace.results().join(SIMULATION))?.unwrap_or_default();
         simulation["planted"] = hunts;
         write(workspace, SIMULATION, &simulation)?;
         Ok(format!("{caught} planted bugs, every one caught"))

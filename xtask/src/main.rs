@@ -11,6 +11,7 @@ mod determinism;
 mod experiment;
 mod image;
 mod nextest;
+mod peers;
 mod process;
 mod report;
 mod setup;
@@ -43,7 +44,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Install what the other steps need, or say exactly what is missing
-    Setup,
+    Setup {
+        /// Also what `peers` needs: the MCP inspector, and a client of the Rust SDK
+        #[arg(long)]
+        peers: bool,
+    },
     /// Everything that is said about the code without running its tests
     Check {
         /// Run this part alone (may be repeated)
@@ -58,6 +63,8 @@ enum Command {
     },
     /// Run fake sessions under seeded schedules, with every invariant checked after every step
     Simulate(simulate::Args),
+    /// Every client with every server that nobody here wrote, across restarts, upgrades and kills
+    Peers,
     /// The ten bullets, simulated and against real processes
     Suite,
     /// Whether a program does the same again when it is run again, and what differs
@@ -102,8 +109,13 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::find()?;
     match command {
-        Command::Setup => steps("setup", 1800, |board| {
-            setup::run(board, &workspace);
+        Command::Setup { peers } => steps("setup", 1800, |board| {
+            let _ready = setup::run(board, &workspace) && (!peers || peers::install_more(board, &workspace));
+        }),
+        Command::Peers => steps("peers", 3000, |board| {
+            let _ran = setup::run(board, &workspace)
+                && peers::install_more(board, &workspace)
+                && peers::run(board, &workspace);
         }),
         Command::Check { only } => steps("check", 1200, |board| check::run(board, &workspace, &only)),
         Command::Test { selection } => steps("test", 1200, |board| test::run(board, &workspace, &selection)),

@@ -3,15 +3,17 @@
 
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
-use sha2::{Digest as _, Sha256};
+use anyhow::bail;
 
 use crate::board::{Board, Step, Timer};
+use crate::peers;
 use crate::process::{Program, Show};
 use crate::workspace::Workspace;
 
 /// The oldest node that the pinned MCP SDK supports.
 const NODE_MAJOR: u32 = 20;
+/// The oldest Python, as 3.MINOR, for which the pinned Python packages were chosen.
+const PYTHON_MINOR: u32 = 11;
 const AGAIN: &str = "cargo xtask setup";
 /// Programs that a Debian package brings, by the package: what builds the container image and its file system.
 const TOOLS: [(&str, &str); 3] =
@@ -26,6 +28,10 @@ struct Facts {
     npm: bool,
     /// Packages of `TOOLS` that aren't there.
     tools_missing: Vec<&'static str>,
+    /// The MINOR of python3's 3.MINOR.
+    python_minor: Option<u32>,
+    /// Whether python3 can make an environment with pip in it.
+    venv: bool,
     nextest: bool,
     rustfmt: bool,
     clippy: bool,
@@ -53,7 +59,12 @@ struct Plan {
 fn plan(facts: &Facts) -> Plan {
     let mut plan = Plan::default();
 
-    let runtime = [("nodejs", facts.node_major.is_none()), ("npm", !facts.npm)];
+    let runtime = [
+        ("nodejs", facts.node_major.is_none()),
+        ("npm", !facts.npm),
+        ("python3", facts.python_minor.is_none()),
+        ("python3-venv", !facts.venv),
+    ];
     let runtime = runtime.into_iter().filter_map(|(package, missing)| missing.then_some(package));
     let packages: Vec<&'static str> = runtime.chain(facts.tools_missing.iter().copied()).collect();
     if !packages.is_empty() {
@@ -64,13 +75,21 @@ fn plan(facts: &Facts) -> Plan {
                 "{names} not found, and only root may install them: sudo apt-get update && sudo apt-get install -y {names}"
             )),
             (false, _) => plan.missing.push(format!(
-                "{names} not found: install them from your distribution, node {NODE_MAJOR} or later also from https://nodejs.org"
+                "{names} not found: install them from your distribution; node {NODE_MAJOR} or later is also at https://nodejs.org, python \
+                 3.{PYTHON_MINOR} or later at https://python.org"
             )),
         }
     }
     if let Some(major) = facts.node_major.filter(|major| *major < NODE_MAJOR) {
         plan.missing.push(format!(
             "node {major} is too old, the MCP SDK needs {NODE_MAJOR} or later: Debian 13 has it (apt-get install nodejs npm), else take it from https://nodejs.org"
+        ));
+    }
+
+    if let Some(minor) = facts.python_minor.filter(|minor| *minor < PYTHON_MINOR) {
+        plan.missing.push(format!(
+            "python 3.{minor} is too old, the MCP servers in Python need 3.{PYTHON_MINOR} or later: Debian 12 has it (apt-get install python3 \
+             python3-venv), else take it from https://python.org"
         ));
     }
 
@@ -105,7 +124,9 @@ pub(crate) fn run(board: &mut Board, workspace: &Workspace) -> bool {
             count => format!("{count} to install"),
         })
     });
-    looked && todo.actions.iter().all(|action| act(board, workspace, action)) && mcp_servers(board, workspace)
+    looked
+        && todo.actions.iter().all(|action| act(board, workspace, action))
+        && peers::install(board, workspace)
 }
 
 fn act(board: &mut Board, workspace: &Workspace, action: &Action) -> bool {
@@ -151,28 +172,6 @@ fn kept(
     Program { what, command, show: Show::Kept, logs: &workspace.logs() }.succeed(timer).map(drop)
 }
 
-/// Installs the pinned MCP servers, unless what is installed is what the lock file says.
-fn mcp_servers(board: &mut Board, workspace: &Workspace) -> bool {
-    board.step(&Step::new("mcp-servers", 180, AGAIN), |timer| {
-        let dir = workspace.mcp_servers();
-        let stamp = workspace.results().join("setup/mcp-servers.sha256");
-        let lock = dir.join("package-lock.json");
-        let text = std::fs::read(&lock).with_context(|| format!("read {}", lock.display()))?;
-        let wanted: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-        // npm writes this file last, so a node_modules without it is half an installation.
-        let complete = dir.join("node_modules/.package-lock.json").exists();
-        if complete && std::fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
-            return Ok("as pinned".to_owned());
-        }
-        let mut command = Command::new("npm");
-        command.args(["ci", "--ignore-scripts"]).current_dir(&dir);
-        Program { what: "npm ci", command, show: Show::Kept, logs: &workspace.logs() }.succeed(timer)?;
-        std::fs::create_dir_all(stamp.parent().context("the stamp has a directory")?)?;
-        std::fs::write(&stamp, wanted).with_context(|| format!("write {}", stamp.display()))?;
-        Ok("installed".to_owned())
-    })
-}
-
 fn look() -> Facts {
     Facts {
         node_major: says("node", &["--version"]).as_deref().and_then(major),
@@ -181,6 +180,8 @@ fn look() -> Facts {
             .into_iter()
             .filter_map(|(program, package)| (!is_there(program)).then_some(package))
             .collect(),
+        python_minor: says("python3", &["--version"]).as_deref().and_then(minor),
+        venv: says("python3", &["-c", "import venv, ensurepip"]).is_some(),
         nextest: says("cargo", &["nextest", "--version"]).is_some(),
         rustfmt: says("cargo", &["fmt", "--version"]).is_some(),
         clippy: says("cargo", &["clippy", "--version"]).is_some(),
@@ -207,6 +208,11 @@ fn major(version: &str) -> Option<u32> {
     version.trim_start_matches('v').split('.').next()?.parse().ok()
 }
 
+/// `Python 3.11.7` → 11.
+fn minor(version: &str) -> Option<u32> {
+    version.strip_prefix("Python 3.")?.split('.').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +221,8 @@ mod tests {
         node_major: Some(20),
         npm: true,
         tools_missing: Vec::new(),
+        python_minor: Some(11),
+        venv: true,
         nextest: true,
         rustfmt: true,
         clippy: true,
@@ -252,6 +260,7 @@ mod tests {
             &[Action::Debian(vec!["npm", "buildah", "erofs-utils"])],
             &[],
         );
+        check(Facts { venv: false, ..COMPLETE }, &[Action::Debian(vec!["python3-venv"])], &[]);
     }
 
     #[test]
@@ -262,8 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_too_old_is_left_alone_and_named() {
+    fn a_node_or_a_python_that_is_too_old_is_left_alone_and_named() {
         check(Facts { node_major: Some(18), ..COMPLETE }, &[], &["node 18 is too old"]);
+        check(Facts { python_minor: Some(9), ..COMPLETE }, &[], &["python 3.9 is too old"]);
     }
 
     #[test]
@@ -278,5 +288,7 @@ mod tests {
         assert_eq!(major("v20.20.2"), Some(20));
         assert_eq!(major("26.1"), Some(26));
         assert_eq!(major("none"), None);
+        assert_eq!(minor("Python 3.13.5"), Some(13));
+        assert_eq!(minor("Python 2.7.18"), None);
     }
 }

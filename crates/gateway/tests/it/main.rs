@@ -6,6 +6,7 @@ mod bad_client;
 mod bad_configuration;
 mod bad_state;
 mod breaker;
+mod clients;
 mod contract;
 mod death;
 mod doctor;

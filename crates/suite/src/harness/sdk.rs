@@ -1,16 +1,23 @@
-//! A session of the official TypeScript SDK. See fixtures/mcp-servers/README.md.
+//! A session of one of the official SDKs, in a process that is driven by JSON lines. See fixtures/mcp-servers/README.md.
 
-use super::binary::workspace;
+use super::outside;
 use super::process::{Exit, Process};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the pinned server and client are.
-const FIXTURES: &str = "fixtures/mcp-servers";
+/// An SDK that isn't ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sdk {
+    /// The TypeScript SDK, on node.
+    TypeScript,
+    /// The Python SDK.
+    Python,
+    /// rmcp, the Rust SDK.
+    Rust,
+}
 
-/// One SDK client in a node process of its own.
+/// One SDK client in a process of its own.
 #[derive(Debug)]
 pub struct SdkClient {
     process: Process,
@@ -28,21 +35,41 @@ impl SdkClient {
     /// When it isn't installed.
     #[must_use]
     pub fn server_everything() -> Vec<String> {
-        let server = installed("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-        vec!["node".to_owned(), server.to_str().unwrap().to_owned(), "stdio".to_owned()]
+        let mut command = outside::node_server("server-everything");
+        command.push("stdio".to_owned());
+        command
     }
 
-    /// Starts a client process; it isn't connected yet.
+    /// Starts a client process of the TypeScript SDK; it isn't connected yet.
     ///
     /// # Panics
     /// When the SDK isn't installed.
     #[must_use]
     pub fn start() -> Self {
-        installed("node_modules/@modelcontextprotocol/sdk/package.json");
-        let mut command = Command::new("node");
-        command.arg(installed("clients/sdk-client.mjs"));
+        Self::of(Sdk::TypeScript)
+    }
+
+    /// Starts a client process; it isn't connected yet.
+    ///
+    /// # Panics
+    /// When the SDK isn't installed: the text says what installs it.
+    #[must_use]
+    pub fn of(sdk: Sdk) -> Self {
+        let command = match sdk {
+            Sdk::TypeScript => {
+                let mut command = Command::new("node");
+                command.arg(outside::typescript_client());
+                command
+            }
+            Sdk::Python => {
+                let mut command = Command::new(outside::python_program("python"));
+                command.arg(outside::python_client());
+                command
+            }
+            Sdk::Rust => Command::new(outside::rmcp_client()),
+        };
         Self {
-            process: Process::start("the SDK client", command),
+            process: Process::start(&format!("the {sdk:?} SDK client"), command),
             last_id: 0,
             open: BTreeSet::new(),
             answers: BTreeMap::new(),
@@ -105,10 +132,4 @@ impl SdkClient {
         self.process.close_input();
         self.process.wait()
     }
-}
-
-fn installed(path: &str) -> PathBuf {
-    let path = workspace().join(FIXTURES).join(Path::new(path));
-    assert!(path.exists(), "{} is missing: run `cargo xtask setup`", path.display());
-    path
 }

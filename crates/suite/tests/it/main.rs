@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod examples;
+mod external;
 mod fault_server;
 mod process;
 mod simulated;
