@@ -5,6 +5,7 @@ mod base;
 mod container;
 mod context;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -53,21 +54,21 @@ pub(crate) fn directory(workspace: &Workspace) -> PathBuf {
 
 /// Builds what was asked for, unless what is there was built from the same parts.
 pub(crate) fn run(board: &mut Board, workspace: &Workspace, args: Args) -> bool {
-    let target = if args.small { Target::Small } else { Target::Whole };
     // What is copied into the image has the modes that it gets here, whatever the caller's are.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mut inputs = None;
-    let ready = board.step(&Step::new("base", 600, target.again()), |timer| base::ensure(workspace, timer))
-        && board.step(&Step::new("context", 900, target.again()), |timer| {
-            let found = context::prepare(workspace, target, timer)?;
-            let note = format!("{} parts", found.len());
-            inputs = Some(found);
-            Ok(note)
-        });
-    let Some(inputs) = inputs.filter(|_| ready) else { return false };
-    board.step(&Step::new("image", 600, target.again()), |timer| {
+    let targets = if args.small { &[Target::Small][..] } else { &[Target::Small, Target::Whole] };
+    board.step(&Step::new("base", 600, "cargo xtask image --small"), |timer| base::ensure(workspace, timer))
+        && targets.iter().all(|target| build(board, workspace, *target, args.twice))
+}
+
+fn build(board: &mut Board, workspace: &Workspace, target: Target, twice: bool) -> bool {
+    let mut inputs = BTreeMap::new();
+    board.step(&Step::new("context", 1200, target.again()), |timer| {
+        inputs = context::prepare(workspace, target, timer)?;
+        Ok(format!("{} parts of the {} image", inputs.len(), target.name()))
+    }) && board.step(&Step::new("image", 600, target.again()), |timer| {
         container::ensure(workspace, target, &inputs, timer)
-    }) && (!args.twice
+    }) && (!twice
         || board.step(&Step::new("again", 600, format!("{} --twice", target.again())), |timer| {
             let (first, second) = container::again(workspace, target, timer)?;
             if first != second {
