@@ -6,7 +6,7 @@ use crate::ablation::{Ablation, Runs, matrix};
 use crate::clock::Progress;
 use crate::compare::Trace;
 use crate::examine::{run_subject, trace_of};
-use crate::executor::{Executor, Levers};
+use crate::executor::{Executor, Levers, Run};
 use crate::factor::Factor;
 use crate::plan::{ExecutorKind, Plan};
 use crate::verdict::Failure;
@@ -38,6 +38,8 @@ pub(crate) fn ablate(
     let mut once = |what: &str, seed, change: &Levers| -> Result<Trace, Failure> {
         progress.step(format!("ablation: {what}"));
         let run = run_subject(plan, part, seed, change, executor, progress)?;
+        // Every record of a machine follows every factor: the matrix is about the subject's.
+        let run = Run { machine: None, ..run };
         progress.done();
         Ok(trace_of(run).0)
     };

@@ -268,3 +268,6 @@ fn decisions(plan: &Plan, main: &Outcome, subject: &str) -> Vec<GoNoGo> {
     }));
     decisions
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,6 +171,10 @@ impl Examination {
             self.exit = recording.map(|recording| recording.exit.clone());
         }
         if let Some(machine) = &run.machine {
+            if machine.trace.is_empty() || machine.kernel_log.is_empty() {
+                let detail = "the machine left no trace, or no kernel log".to_owned();
+                return Err(Failure { reason: Reason::NoRecords, detail });
+            }
             self.machine_seen = true;
             for (channel, records) in [
                 ("trace", &machine.trace),
