@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::bail;
 
 use crate::board::{Board, Step, Timer};
+use crate::machine;
 use crate::peers;
 use crate::process::{Program, Show};
 use crate::workspace::Workspace;
@@ -15,9 +16,14 @@ const NODE_MAJOR: u32 = 20;
 /// The oldest Python, as 3.MINOR, for which the pinned Python packages were chosen.
 const PYTHON_MINOR: u32 = 11;
 const AGAIN: &str = "cargo xtask setup";
-/// Programs that a Debian package brings, by the package: what builds the container image and its file system.
-const TOOLS: [(&str, &str); 3] =
-    [("buildah", "buildah"), ("debootstrap", "debootstrap"), ("mkfs.erofs", "erofs-utils")];
+/// Programs that a Debian package brings, by the package: what builds the container image and its file system, and what
+/// it's run in.
+const TOOLS: [(&str, &str); 4] = [
+    ("buildah", "buildah"),
+    ("debootstrap", "debootstrap"),
+    ("mkfs.erofs", "erofs-utils"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+];
 /// Where programs for root are, whether or not the search path says so.
 const FOR_ROOT: [&str; 2] = ["/usr/sbin", "/sbin"];
 
@@ -127,6 +133,16 @@ pub(crate) fn run(board: &mut Board, workspace: &Workspace) -> bool {
     looked
         && todo.actions.iter().all(|action| act(board, workspace, action))
         && peers::install(board, workspace)
+        && machine(board, workspace)
+}
+
+/// The machine that the container image is run in: its kernel, and process 1.
+fn machine(board: &mut Board, workspace: &Workspace) -> bool {
+    board.step(&Step::new("kernel", 180, AGAIN), |timer| machine::kernel(workspace, timer))
+        && board.step(&Step::new("guest", 600, AGAIN), |_| {
+            machine::guest(workspace)?;
+            Ok("built".to_owned())
+        })
 }
 
 fn act(board: &mut Board, workspace: &Workspace, action: &Action) -> bool {

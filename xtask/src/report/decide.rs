@@ -57,6 +57,7 @@ pub(crate) fn decide(input: Input) -> Report {
         bullets,
         simulation,
         determinism,
+        bench: input.parts.into_iter().find_map(|part| part.bench),
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) use decide::{MIN_SEEDS, determinism_blocks};
 /// Below the results of a run or partition.
 pub(crate) const EVIDENCE: &str = "evidence";
 pub(crate) const RUN: &str = "run.json";
+pub(crate) const BENCH: &str = "bench.json";
 pub(crate) const SIMULATION: &str = "simulation.json";
 pub(crate) const DETERMINISM: &str = "determinism";
 pub(crate) const DETERMINISM_RECORD: &str = "determinism/determinism.json";
@@ -90,6 +91,7 @@ fn gather(dir: &Path) -> anyhow::Result<Part> {
         name: dir.display().to_string(),
         run: read(&dir.join(RUN))?,
         evidence,
+        bench: read(&dir.join(BENCH))?,
         simulation: read(&dir.join(SIMULATION))?,
         determinism: read(&dir.join(DETERMINISM_RECORD))?,
     })

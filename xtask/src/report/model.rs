@@ -92,6 +92,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) run: Option<Run>,
     pub(crate) evidence: Vec<Evidence>,
+    pub(crate) bench: Option<Value>,
     pub(crate) simulation: Option<Value>,
     pub(crate) determinism: Option<Value>,
 }
@@ -131,6 +132,9 @@ pub(crate) struct Report {
     pub(crate) bullets: Vec<Bullet>,
     pub(crate) simulation: Option<Value>,
     pub(crate) determinism: Option<Value>,
+    /// What was measured beside others; absent where nothing was. It never blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bench: Option<Value>,
 }
 
 /// How many tests there are, and in how many partitions they ran.

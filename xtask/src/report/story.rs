@@ -38,6 +38,10 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
     blocks.push(evidence(report));
     blocks.push(Block::Heading("Simulation".to_owned()));
     blocks.push(Block::Paragraph(simulation(report.simulation.as_ref())));
+    if let Some(bench) = &report.bench {
+        blocks.push(Block::Heading("Benchmark".to_owned()));
+        blocks.extend(self::bench(bench));
+    }
     blocks.push(Block::Heading("Determinism".to_owned()));
     blocks.push(Block::Paragraph(vec![plain(
         "A separate question: does the same program, started again from the same seed, do exactly the same? What the \
@@ -169,6 +173,42 @@ fn simulation(simulation: Option<&Value>) -> Text {
     text
 }
 
+/// Every row of the benchmark, with the machine that it is of.
+fn bench(bench: &Value) -> [Block; 2] {
+    let words = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let figure = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let machine = &bench["machine"];
+    let mut about = format!(
+        "On {}, {} processors, {}, {}; ours to theirs, measured in turns.",
+        words(&machine["processor"]),
+        machine["processors"],
+        words(&machine["kernel"]),
+        words(&machine["file_system"]),
+    );
+    if bench["effort"] == "quick" {
+        about
+            .push_str(" A quick run, too short to compare with the goals: cargo xtask bench takes its time.");
+    }
+    let row = |row: &Value| {
+        let ratio = &row["ratio"];
+        let spread = format!("{} to {}", figure(&ratio["least"]), figure(&ratio["most"]));
+        let verdict =
+            row["reason"].as_str().map_or_else(|| words(&row["verdict"]), |why| format!("not run: {why}"));
+        let what = format!("{} / {}", words(&row["ours"]), words(&row["theirs"]));
+        vec![
+            vec![code(words(&row["name"]))],
+            vec![plain(what)],
+            vec![plain(figure(&ratio["median"]))],
+            vec![plain(spread)],
+            vec![plain(words(&row["goal"]))],
+            vec![plain(verdict)],
+        ]
+    };
+    let rows = bench["rows"].as_array().into_iter().flatten().map(row).collect();
+    let head = vec!["row", "ours / theirs", "ratio", "spread", "goal", "verdict"];
+    [Block::Paragraph(vec![plain(about)]), Block::Table { head, rows }]
+}
+
 fn determinism(determinism: Option<&Value>) -> Text {
     let Some(determinism) = determinism else { return vec![plain("It left no result.")] };
     let words = |value: &Value| value.as_str().unwrap_or("(missing)").to_owned();
@@ -215,6 +255,9 @@ mod tests {
             "| 1 simulated | `bullet_1_simulated` | passed | 1000 | 0.0 s |",
             "1000 random schedules, 61234 steps",
             "1 of 1 controls came out as they must",
+            "On A Processor, 2 processors, Linux 6, ext4",
+            "| `freshness` | a check / a clock | 2.500 | 2.400 to 2.700 | &lt;= 3 | reached |",
+            "not run: no etcd",
             "$ cargo xtask ci",
         ] {
             assert!(page.contains(expected), "{expected:?} is not in\n{page}");

@@ -137,9 +137,7 @@ fn a_manager_stopped_for_longer_than_every_ttl_takes_nothing_when_it_comes_back(
     let acquired = block_on(leases.acquire(short("s1", WorkClass::ReadOnly))).unwrap();
     signal(&manager, Signal::STOP);
     let (clock, over) = (SystemClock::new().unwrap(), MIN_TTL + GRACE + SWEEP_EVERY);
-    eventually("every ttl is over", || {
-        clock.now().since(acquired.sent.boot_ms) > over.as_millis() as u64
-    });
+    eventually("every ttl is over", || clock.now().since(acquired.sent.boot_ms) > over.as_millis() as u64);
     signal(&manager, Signal::CONT);
     manager.says("swept ");
     manager.says("swept ");
@@ -162,7 +160,10 @@ fn a_time_namespace_whose_boot_clock_is_a_day_off_ends_no_lease_and_proves_no_de
         assert!(said.starts_with("held by local/s1;"), "{offset}: {said}");
         let up = |text: &str| text.split_ascii_whitespace().next().unwrap().parse::<f64>().unwrap();
         let apart = up(said.split_once("up ").unwrap().1) - up(&fs::read_to_string("/proc/uptime").unwrap());
-        assert!((apart - offset.parse::<f64>().unwrap()).abs() < 100.0, "{offset}: the clocks are {apart} s apart");
+        assert!(
+            (apart - offset.parse::<f64>().unwrap()).abs() < 100.0,
+            "{offset}: the clocks are {apart} s apart"
+        );
         let by = tidegate_leases::By::Holder(acquired.owner.session);
         let release = tidegate_leases::Release { key: acquired.key, by, fence: acquired.fence };
         block_on(leases.release(&release)).unwrap();

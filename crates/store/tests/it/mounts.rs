@@ -42,7 +42,8 @@ fn a_disk_that_runs_full_rejects_commits_and_compactions_and_is_used_again_once_
     let store = open(&dir);
     let ballast = dir.join("ballast");
     fs::write(&ballast, vec![b'b'; 64 << 10]).unwrap();
-    let commit = |n: usize| block_on(store.commit(Txn::new().put_bytes(&key(&n.to_string()), &[b'v'; VALUE_BYTES])));
+    let commit =
+        |n: usize| block_on(store.commit(Txn::new().put_bytes(&key(&n.to_string()), &[b'v'; VALUE_BYTES])));
     let mut written = 0;
     let error = loop {
         match commit(written) {

@@ -49,6 +49,14 @@ pub(crate) fn complete() -> Input {
             "controls": [{"name": "urandom", "kind": "positive", "expected": "diverged", "observed": "diverged", "passed": true}],
             "verdict": {"level": "diverged", "qualifiers": ["controls_passed"]},
         })),
+        bench: Some(json!({
+            "effort": "quick",
+            "machine": { "processor": "A Processor", "processors": 2, "kernel": "Linux 6", "file_system": "ext4" },
+            "rows": [
+                { "name": "freshness", "ours": "a check", "theirs": "a clock", "goal": "<= 3", "verdict": "reached", "ratio": { "median": 2.5, "least": 2.4, "most": 2.7 } },
+                { "name": "writers-etcd", "ours": "16", "theirs": "16", "goal": ">= 1.5", "verdict": "not_run", "ratio": null, "reason": "no etcd" },
+            ],
+        })),
     };
     Input { links: Vec::new(), manifest, parts: vec![part] }
 }

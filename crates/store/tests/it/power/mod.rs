@@ -117,7 +117,12 @@ impl Run {
         Ok(())
     }
 
-    fn open_and_judge(&self, place: &Place, medium: &Arc<Recorder>, acknowledged: u64) -> Result<u64, String> {
+    fn open_and_judge(
+        &self,
+        place: &Place,
+        medium: &Arc<Recorder>,
+        acknowledged: u64,
+    ) -> Result<u64, String> {
         let options = OpenOptions::new().create(true).medium(medium.clone());
         let (store, _) = FileStore::open(place.path(), options).map_err(|error| error.to_string())?;
         if check(place.path()).map_err(|error| error.to_string())?.sync_failed {

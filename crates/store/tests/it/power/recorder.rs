@@ -18,15 +18,33 @@ pub(crate) type FileId = u64;
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
-    Write { file: FileId, at: u64, bytes: Vec<u8> },
-    Truncate { file: FileId, length: u64 },
-    SyncBegins { file: FileId, sync: usize },
+    Write {
+        file: FileId,
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        file: FileId,
+        length: u64,
+    },
+    SyncBegins {
+        file: FileId,
+        sync: usize,
+    },
     /// What was written before this sync began is on stable storage now.
-    SyncEnds { file: FileId, sync: usize },
+    SyncEnds {
+        file: FileId,
+        sync: usize,
+    },
     /// What was written before this sync began may be lost whatever is synced later: that is how kernels do it.
-    SyncFails { file: FileId, sync: usize },
+    SyncFails {
+        file: FileId,
+        sync: usize,
+    },
     /// The file has the journal's name.
-    Rename { file: FileId },
+    Rename {
+        file: FileId,
+    },
     /// The journal's name is on stable storage.
     DirectorySynced,
     /// Somebody was told that this revision is durable.

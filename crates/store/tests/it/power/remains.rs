@@ -94,7 +94,9 @@ impl Medium {
                     content.pend(Change::Piece { at, bytes: bytes.to_vec() });
                 }
             }
-            Op::Truncate { file, length } => self.files.entry(*file).or_default().pend(Change::Length(*length)),
+            Op::Truncate { file, length } => {
+                self.files.entry(*file).or_default().pend(Change::Length(*length))
+            }
             Op::SyncBegins { file, sync } => {
                 let content = self.files.entry(*file).or_default();
                 content.syncs.insert(*sync, content.pending.len());
@@ -112,7 +114,8 @@ impl Medium {
     }
 
     fn remains(&self, lock: &[u8]) -> Vec<Remains> {
-        let newest = self.files.keys().filter(|file| Some(**file) != self.name && !self.renamed.contains(file));
+        let newest =
+            self.files.keys().filter(|file| Some(**file) != self.name && !self.renamed.contains(file));
         let unnamed: Vec<FileId> = newest.chain(&self.renamed).copied().collect();
         let mut all = Vec::new();
         for name in std::iter::once(self.name).chain(self.renamed.iter().copied().map(Some)) {
@@ -121,7 +124,9 @@ impl Medium {
             let leftover = leftover.map(|file| (file, self.files[&file].stored.clone()));
             let journals: Vec<Option<(FileId, Vec<u8>)>> = match name {
                 None => vec![None],
-                Some(file) => self.files[&file].may_be().into_iter().map(|bytes| Some((file, bytes))).collect(),
+                Some(file) => {
+                    self.files[&file].may_be().into_iter().map(|bytes| Some((file, bytes))).collect()
+                }
             };
             // The lock file is written without a sync, and a power cut may leave it as it was made.
             let forgotten = journals.last().cloned().map(|journal| (journal, &[][..]));
