@@ -41,7 +41,9 @@ impl Freshness {
         self.fence
     }
 
-    /// A renewal that was sent at `sent` has been acknowledged. Never shortens, and never revives what is lost.
+    /// A renewal that was sent at `sent` has been acknowledged, and lasts for `ttl` from there: the lease's, or less where its
+    /// `max_ttl` ends before ([`Leases::renew`](crate::Leases::renew) answers until when). Never shortens, and never revives
+    /// what is lost.
     pub fn renewed(&self, sent: &Now, ttl: Duration) {
         let later = |current| (current != LOST).then(|| until(sent, ttl).max(current));
         // An error means that it is lost, and stays so.

@@ -114,8 +114,9 @@ fn drive(leases: &Leases, acquired: &Acquired, freshness: &Freshness, shared: &S
                 }
             }
             Step::Renew => match pollster::block_on(leases.renew(&renewal)) {
-                Ok(_) => {
-                    freshness.renewed(&now, acquired.ttl);
+                Ok(expires) => {
+                    // The end of its `max_ttl` may cut a renewal short.
+                    freshness.renewed(&now, acquired.ttl.min(expires.remaining(&now)));
                     schedule = Schedule::new(acquired.ttl, &now);
                 }
                 Err(error) if error.is_lost() => return Some(error),

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Within so many seeds every planted bug is caught.
-pub const CAUGHT_WITHIN: u64 = 400;
+pub const CAUGHT_WITHIN: u64 = 1_500;
 
 /// One wrong decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -285,6 +285,21 @@ fn a_renewer_keeps_a_lease_for_as_long_as_it_runs() {
 }
 
 #[test]
+fn a_renewer_believes_in_nothing_after_the_end_of_the_max_ttl() {
+    let world = World::new();
+    let mut request = world.request(&world.client("s1"), WorkClass::ReadOnly);
+    request.max_ttl = Some(Duration::from_secs(40));
+    let acquired = block_on(world.leases.acquire(request)).unwrap();
+    let renewer = Renewer::start(world.leases.clone(), &acquired).unwrap();
+    for (second, until) in [(11, 36), (22, 38)] {
+        world.clock.advance_to(second * 1_000);
+        let still = || renewer.freshness().is_fresh(&later(&world, until - second));
+        eventually("the lease is renewed", still);
+    }
+    assert!(!renewer.freshness().is_fresh(&later(&world, 41 - 22)));
+}
+
+#[test]
 fn a_renewer_that_hears_that_the_lease_is_lost_stops_and_nothing_is_fresh_any_more() {
     let world = World::new();
     let (s1, s2) = (world.client("s1"), world.client("s2"));

@@ -7,7 +7,9 @@ use super::operations::drive;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, CheckpointError, Clear, Fact, Resume};
-use tidegate_core::{ComponentName, Entropy as _, Fence, IncidentId, OperationId, SessionId, WorkClass};
+use tidegate_core::{
+    ComponentName, Deadline, Entropy as _, Fence, IncidentId, OperationId, SessionId, WorkClass,
+};
 use tidegate_governor::{Ask, Caller, Change, GovernorError, Operation, Phase, Replacement};
 use tidegate_incidents::Actor;
 use tidegate_leases::{Acquire, Acquired, Adopt, By, Lease, LeaseError, LeaseKey, Owner, Release, Renew};
@@ -72,7 +74,8 @@ pub(crate) enum Answer {
     Done,
     Resumed(Box<Resume>),
     Acquired(Box<Acquired>),
-    Renewed,
+    /// Until then.
+    Renewed(Deadline),
     Leases(Vec<Lease>),
     Incidents(Vec<tidegate_incidents::Incident>),
     No(String),
@@ -198,7 +201,7 @@ async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> A
         }
         Request::Renew { key, fence } => {
             match ctx.leases.renew(&Renew { key, owner: owner(), fence }).await {
-                Ok(_) => Answer::Renewed,
+                Ok(expires) => Answer::Renewed(expires),
                 Err(error) => Answer::RefusedLease(error),
             }
         }

@@ -339,9 +339,13 @@ impl Person {
                 self.gives_back(key.as_str()).await;
                 continue;
             }
-            let sent_ms = self.world.executor.now_ms();
+            let (sent_ms, sent) = (self.world.executor.now_ms(), self.world.now());
             match self.asks_daemon(Request::Renew { key: key.clone(), fence }).await {
-                Some(Answer::Renewed) => self.holds(client, false, key, fence, (sent_ms, SHORTEST_TTL_MS)),
+                Some(Answer::Renewed(expires)) => {
+                    // The end of its `max_ttl` may cut a renewal short.
+                    let left_ms = u64::try_from(expires.remaining(&sent).as_millis()).unwrap_or(u64::MAX);
+                    self.holds(client, false, key, fence, (sent_ms, left_ms));
+                }
                 Some(Answer::RefusedLease(error)) if error.is_lost() => {
                     self.world.say(&self.plan.name, format!("has lost a lease: {error}"));
                     self.held.remove(key.as_str());
