@@ -22,6 +22,18 @@ pub(crate) enum Request {
         operation: Option<OperationId>,
         #[serde(default)]
         break_glass: bool,
+        /// Cut unsafe calls that outlive the drain's deadline.
+        #[serde(default)]
+        abandon_unsafe: bool,
+        /// Start this instead; empty where nothing changes.
+        #[serde(default)]
+        command: Vec<String>,
+    },
+    /// Propose operations for what the configuration has otherwise now.
+    Reload,
+    /// Drain and stop everything, so that the caller can take this daemon's place.
+    Takeover {
+        reason: String,
     },
     RestartApprove {
         id: OperationId,

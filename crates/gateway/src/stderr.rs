@@ -1,12 +1,24 @@
 //! What is said to people on standard error. Saying it ends nothing: who listened may be gone, or the log's disk full.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
 
-/// Says a line, if anybody can hear it.
+/// What a pipe takes without making its writer wait, once `poll` says that it is ready.
+const PIECE_BYTES: usize = 4_096;
+
+/// Says a line, if anybody can hear it. Who has stopped reading misses lines, or their ends; nobody waits for him.
 pub(crate) fn say(line: impl Display) {
-    // In one write, so that the lines of several processes don't mix.
-    let _ = io::stderr().write_all(format!("{}\n", printable(&line.to_string())).as_bytes());
+    // A line that fits goes out in one write, so that the lines of several processes don't mix.
+    let line = format!("{}\n", printable(&line.to_string()));
+    let stderr = io::stderr();
+    for piece in line.as_bytes().chunks(PIECE_BYTES) {
+        let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+        let is_ready = poll(&mut ready, Some(&Timespec::default())).is_ok_and(|n| n > 0);
+        if !is_ready || rustix::io::write(&stderr, piece).is_err() {
+            return;
+        }
+    }
 }
 
 /// Text of whatever origin for a terminal: what a terminal would obey, or show in another order, is shown as its escape.

@@ -12,6 +12,8 @@ pub const MAX_DELAY_MS: u64 = 30_000;
 /// After so many failures in a row the component counts as unavailable and is only probed. With the doubling from half
 /// a second, that is a minute of trying.
 pub const FAILURES_BEFORE_PROBING: u32 = 8;
+/// Where the backoff goes on after an operation has given up: at eight seconds or so.
+const FAILURES_WHEN_GIVEN_UP: u32 = 4;
 /// How often an unavailable component is probed: whoever repairs it needn't tell anybody.
 pub const PROBE_EVERY_MS: u64 = 5 * 60_000;
 /// How long a server lives, from its verification on, until its earlier failures are forgotten.
@@ -57,6 +59,12 @@ impl Supervision {
     #[must_use]
     pub fn ready(self, now: &Now) -> Self {
         Self { ready_since_ms: Some(now.boot_ms), ..self }
+    }
+
+    /// An operation has given the component up: what it tried counts, and the next tries are slow.
+    #[must_use]
+    pub fn given_up(self) -> Self {
+        Self { failures: self.failures.max(FAILURES_WHEN_GIVEN_UP), ready_since_ms: None }
     }
 
     /// A server ended, or could not be started or verified.

@@ -9,6 +9,7 @@ mod render;
 mod request;
 mod serve;
 mod state;
+mod takeover;
 mod token;
 
 use crate::exit::{CliError, CliResult};
@@ -56,7 +57,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run the daemon in the foreground
     Serve {
-        #[arg(long, hide = true)]
+        /// Take the place of the daemon that runs: an operation over all components, with the approvals that a restart needs
+        #[arg(long)]
         takeover: bool,
         /// Serve the mcpServers file of a client instead of a configuration, with the state beside it
         #[arg(long, value_name = "FILE")]
@@ -100,8 +102,7 @@ pub(crate) enum Command {
     Store(StoreCommand),
     /// Make a token, and its hash for an `[[operator]]` or `[[principal]]`
     Token,
-    /// Read the configuration again
-    #[command(hide = true)]
+    /// Read the configuration again: components that have changed become proposed operations
     Reload,
     /// Turn the mcpServers file of a client into a configuration
     Import {
@@ -158,9 +159,11 @@ pub(crate) enum RestartCommand {
         /// Skip approvals (operators only)
         #[arg(long)]
         break_glass: bool,
-        #[arg(long, hide = true)]
+        /// With --break-glass: cut unsafe calls that outlive the drain's deadline; their outcome is unknown then
+        #[arg(long, requires = "break_glass")]
         abandon_unsafe: bool,
-        #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+        /// Start the component by this command from now on: the rest of the line; what fails is rolled back
+        #[arg(long, num_args = 1.., allow_hyphen_values = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
     /// Approve a request by somebody else (approvers only); the last approval begins the drain
@@ -314,16 +317,14 @@ pub(crate) enum StoreCommand {
 /// Runs a command.
 pub(crate) fn run(cli: Cli) -> CliResult {
     match &cli.command {
-        Command::Serve { takeover: true, .. } => Err(later("serve --takeover")),
-        Command::Serve { mcp_config, log_format, .. } => {
-            serve::run(&cli.global, mcp_config.as_deref(), *log_format)
+        Command::Serve { takeover, mcp_config, log_format } => {
+            serve::run(&cli.global, *takeover, mcp_config.as_deref(), *log_format)
         }
         Command::Connect(args) => crate::shim::run(&cli.global, args),
         Command::Resume { session } => state::resume(&cli.global, session),
         Command::Store(command) => state::store(&cli.global, command),
         Command::Token => token::run(&cli.global),
         Command::Session(_) => Err(later("session token")),
-        Command::Reload => Err(later("reload")),
         Command::Import { file, out } => import::run(&cli.global, file, out.as_deref()),
         Command::Doctor => doctor::run(&cli.global),
         Command::Completions { shell } => generate::completions(*shell),

@@ -4,7 +4,7 @@ use super::print::{aside, document};
 use super::render::{self, Render};
 use super::{
     CheckpointsCommand, Command, Global, IncidentsCommand, LeasesCommand, RestartCommand, SessionsCommand,
-    client, later,
+    client,
 };
 use crate::api::Request;
 use crate::exit::{CliError, CliResult, Outcome};
@@ -25,7 +25,8 @@ pub(super) fn run(global: &Global, command: &Command) -> CliResult {
 fn plan(command: &Command) -> Result<(Request, Render), CliError> {
     Ok(match command {
         Command::Status => (Request::Status, render::status),
-        Command::Restart(command) => restart(command)?,
+        Command::Restart(command) => restart(command),
+        Command::Reload => (Request::Reload, render::reload),
         Command::Sessions { command: None | Some(SessionsCommand::List) } => {
             (Request::SessionList, render::sessions)
         }
@@ -54,18 +55,16 @@ fn plan(command: &Command) -> Result<(Request, Render), CliError> {
     })
 }
 
-fn restart(command: &RestartCommand) -> Result<(Request, Render), CliError> {
-    Ok(match command {
-        RestartCommand::Request { abandon_unsafe: true, .. } => return Err(later("--abandon-unsafe")),
-        RestartCommand::Request { command, .. } if !command.is_empty() => {
-            return Err(later("restart request --command"));
-        }
-        RestartCommand::Request { components, reason, operation, break_glass, .. } => (
+fn restart(command: &RestartCommand) -> (Request, Render) {
+    match command {
+        RestartCommand::Request { components, reason, operation, break_glass, abandon_unsafe, command } => (
             Request::RestartAsk {
                 components: components.clone(),
                 reason: reason.clone(),
                 operation: operation.clone(),
                 break_glass: *break_glass,
+                abandon_unsafe: *abandon_unsafe,
+                command: command.clone(),
             },
             render::operation,
         ),
@@ -75,7 +74,7 @@ fn restart(command: &RestartCommand) -> Result<(Request, Render), CliError> {
         RestartCommand::List => (Request::RestartList, render::operations),
         RestartCommand::Show { id } => (Request::RestartShow { id: id.clone() }, render::operation),
         RestartCommand::Wait { id } => (Request::RestartWait { id: id.clone() }, render::operation),
-    })
+    }
 }
 
 fn leases(command: &LeasesCommand) -> (Request, Render) {

@@ -7,7 +7,12 @@ use crate::exit::{CliError, CliResult, Outcome};
 use crate::log::{self, Level, LogFormat};
 use std::path::Path;
 
-pub(super) fn run(global: &Global, mcp_config: Option<&Path>, log_format: LogFormat) -> CliResult {
+pub(super) fn run(
+    global: &Global,
+    takeover: bool,
+    mcp_config: Option<&Path>,
+    log_format: LogFormat,
+) -> CliResult {
     log::begin(log_format);
     let config = match mcp_config {
         Some(file) if !is_of_a_client(file) => {
@@ -23,6 +28,9 @@ pub(super) fn run(global: &Global, mcp_config: Option<&Path>, log_format: LogFor
         say_what_is_left(&config.path)?;
     }
     let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+    if takeover {
+        runtime.block_on(super::takeover::run(global, &config))?;
+    }
     let ended = runtime.block_on(crate::daemon::serve(config));
     // Whatever still waits has no one to answer to.
     runtime.shutdown_background();

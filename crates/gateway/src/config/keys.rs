@@ -38,8 +38,9 @@ const COMPONENT: Table = Table {
         "state",
         "trust_annotations",
         "tools",
+        "leases",
     ],
-    later: &["leases", "max_ttl"],
+    later: &["max_ttl"],
 };
 
 /// The first key that may not be there: its offset in the text and what to say.

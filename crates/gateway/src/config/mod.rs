@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{ComponentName, PrincipalName, WorkClass};
+use tidegate_relay::LeaseRules;
 
 pub(crate) use raw::STOP_GRACE;
 #[cfg(test)]
@@ -89,6 +90,8 @@ pub(crate) struct ComponentConfig {
     pub(crate) state: ServerState,
     pub(crate) trust_annotations: bool,
     pub(crate) tools: Vec<ToolRule>,
+    /// `[component.leases]`.
+    pub(crate) leases: LeaseRules,
 }
 
 /// One line of `[component.tools]`.

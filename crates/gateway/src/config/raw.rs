@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{PrincipalName, WorkClass};
+use tidegate_relay::LeaseRules;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -76,6 +77,8 @@ struct RawComponent {
     trust_annotations: bool,
     #[serde(default)]
     tools: BTreeMap<String, Spanned<RawTool>>,
+    #[serde(default)]
+    leases: BTreeMap<String, Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -205,7 +208,7 @@ fn policy(raw: &RawPolicy, principals: &[Credential]) -> Result<PolicyConfig, Fa
         operator_approvals: raw.operator_approvals.unwrap_or(0),
         drain_deadline: duration(raw.drain_deadline.as_ref(), DRAIN_DEADLINE, MAX_DURATION)?,
         hold: duration(raw.hold.as_ref(), HOLD, MAX_HOLD)?,
-        request_ttl: duration(raw.request_ttl.as_ref(), REQUEST_TTL, MAX_DURATION)?,
+        request_ttl: some_time(raw.request_ttl.as_ref(), REQUEST_TTL, MAX_DURATION)?,
     })
 }
 
@@ -235,16 +238,17 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
         command: raw.command.get_ref().clone(),
         env: raw.env.clone(),
         cwd: raw.cwd.as_ref().map(|dir| base.join(dir)),
-        start_timeout: duration(raw.start_timeout.as_ref(), START_TIMEOUT, MAX_DURATION)?,
+        start_timeout: some_time(raw.start_timeout.as_ref(), START_TIMEOUT, MAX_DURATION)?,
         stop_grace: duration(raw.stop_grace.as_ref(), STOP_GRACE, MAX_DURATION)?,
         call_timeout: raw
             .call_timeout
             .as_ref()
-            .map(|d| duration(Some(d), MAX_DURATION, MAX_DURATION))
+            .map(|d| some_time(Some(d), MAX_DURATION, MAX_DURATION))
             .transpose()?,
         state,
         trust_annotations: raw.trust_annotations,
         tools: raw.tools.iter().map(|(pattern, rule)| tool(pattern, rule)).collect::<Result<_, _>>()?,
+        leases: leases(&raw.leases)?,
     })
 }
 
@@ -261,6 +265,25 @@ fn tool(pattern: &str, raw: &Spanned<RawTool>) -> Result<ToolRule, Fault> {
         ));
     }
     Ok(ToolRule { pattern: pattern.to_owned(), class, replay })
+}
+
+fn leases(raw: &BTreeMap<String, Spanned<String>>) -> Result<LeaseRules, Fault> {
+    let rule = |(glob, lease): (&String, &Spanned<String>)| (glob.clone(), lease.get_ref().clone());
+    for (glob, lease) in raw {
+        LeaseRules::new([rule((glob, lease))]).map_err(|e| fault(lease, e))?;
+    }
+    Ok(LeaseRules::new(raw.iter().map(rule)).unwrap_or_default()) // each was looked at
+}
+
+/// A duration without which nothing could ever be in time.
+fn some_time(raw: Option<&Spanned<String>>, default: Duration, max: Duration) -> Result<Duration, Fault> {
+    match (duration(raw, default, max)?, raw) {
+        (Duration::ZERO, Some(raw)) => Err(fault(
+            raw,
+            "0 leaves no time at all, so that nothing could be done in it; leave the key out for the default",
+        )),
+        (duration, _) => Ok(duration),
+    }
 }
 
 fn duration(raw: Option<&Spanned<String>>, default: Duration, max: Duration) -> Result<Duration, Fault> {

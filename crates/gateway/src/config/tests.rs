@@ -28,11 +28,6 @@ fn unknown_keys_name_key_line_and_nearest_known_key() {
 fn keys_of_later_work_are_refused_by_name() {
     refuses("[http]\nlisten = \"127.0.0.1:1\"\n", 3, "`http` in the configuration is not available yet");
     refuses(
-        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.leases]\n\"w\" = \"f\"\n",
-        6,
-        "not available yet",
-    );
-    refuses(
         "[[component]]\nname = \"a\"\ncommand = [\"x\"]\nsharing = \"per-session\"\n",
         6,
         "not available yet",
@@ -62,6 +57,16 @@ fn values_that_cannot_be_meant_are_refused_with_what_to_write() {
         "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.tools]\nw = \"writing\"\n",
         7,
         "read-only, idempotent or mutating",
+    );
+    for key in ["start_timeout", "call_timeout"] {
+        let text = format!("[[component]]\nname = \"a\"\ncommand = [\"x\"]\n{key} = \"0s\"\n");
+        refuses(&text, 6, "leaves no time at all");
+    }
+    refuses("[policy]\nrequest_ttl = \"0s\"\n", 4, "leaves no time at all");
+    refuses(
+        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.leases]\n\"w\" = \"f/{path}\"\n",
+        7,
+        "starts with a slash, like {/path}",
     );
     refuses("[policy\n", 3, "");
 }

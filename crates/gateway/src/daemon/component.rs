@@ -1,8 +1,8 @@
 //! A component as the rest of the daemon sees it: a mailbox. What happens to a message is the actor's.
 
 use super::outbox::Outbox;
-use crate::marks::Marks;
 use crate::config::ComponentConfig;
+use crate::marks::Marks;
 use crate::process::Server;
 use std::collections::BTreeSet;
 use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};

@@ -158,6 +158,12 @@ async fn attach(
         closing: closing.clone(),
     };
     daemon.registry.opened(&id, connection);
+    // Somebody may have taken the session over before this connection could be found.
+    let now = grumble("a session could not be read", daemon.ctx.checkpoints.get(&session).await).flatten();
+    if now.is_some_and(|now| now.streams.iter().all(|stream| stream.stream != id)) {
+        daemon.registry.closed(&id);
+        return Err(("the session was taken over by another client".to_owned(), false));
+    }
     let owner = Owner { session: session.clone(), process: attach.client };
     let leases = grumble("a session's leases could not be adopted", daemon.ctx.leases.reattach(&owner).await);
     let held: Vec<Fact> = leases.iter().flatten().map(|key| Fact::LeaseHeld(key.to_string())).collect();

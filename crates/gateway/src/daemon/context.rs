@@ -1,7 +1,9 @@
 //! What every room of the daemon works with: the store's shells, the clocks, and the hands that start processes.
 
 use super::sessions::Registry;
+use super::settings::Settings;
 use super::start::Launcher;
+use crate::keeper::Estate;
 use crate::log::{self, About, Level};
 use crate::process::Spawner;
 use std::fmt::Display;
@@ -28,6 +30,9 @@ pub(super) struct Context {
     pub(super) registry: Arc<Registry>,
     pub(super) spawner: Spawner,
     pub(super) launcher: Launcher,
+    pub(super) settings: Settings,
+    /// What keepers of earlier daemons have left.
+    pub(super) estate: Estate,
     /// How long a successor waits for the tree of a daemon that died.
     pub(super) drain_deadline: Duration,
 }

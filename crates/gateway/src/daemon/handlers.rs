@@ -8,6 +8,7 @@ use super::housekeeping::lease_effects;
 use super::operations::drive;
 use super::sessions::has_to_verify;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
+use crate::config::ComponentConfig;
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use tidegate_core::{
     ComponentName, Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName,
 };
 use tidegate_governor::{
-    Approved, Ask, Caller, Counted, GovernorError, Operation, Phase, operation_document, operations_document,
+    Approved, Ask, Caller, Change, Counted, GovernorError, Operation, Phase, Replacement, operation_document,
+    operations_document,
 };
 use tidegate_host::OsEntropy;
 use tidegate_incidents::{Actor, Incident, IncidentError};
@@ -40,12 +42,20 @@ pub(super) async fn handle(
     }
     match request {
         Request::Status => status(daemon).await,
-        Request::RestartAsk { components, reason, operation, break_glass } => {
+        Request::RestartAsk { components, reason, operation, break_glass, abandon_unsafe, command } => {
             let id = operation.map_or_else(fresh_operation, Ok)?;
-            let mut ask = Ask::restart(id, components, reason);
-            ask.break_glass = break_glass;
+            let mut ask = match command.is_empty() {
+                true => Ask::restart(id, components, reason),
+                false => upgrade(daemon, id, components, command, reason).await?,
+            };
+            (ask.break_glass, ask.abandon_unsafe) = (break_glass, abandon_unsafe);
             ask.session = session.cloned();
             request_restart(daemon, caller, ask).await
+        }
+        Request::Reload => super::reload::reload(daemon, caller, session).await,
+        Request::Takeover { reason } => {
+            let scope = daemon.plant.components().map(|handle| handle.name.clone()).collect();
+            request_restart(daemon, caller, Ask::takeover(fresh_operation()?, scope, reason)).await
         }
         Request::RestartApprove { id } => {
             let approved = daemon
@@ -172,7 +182,27 @@ fn fresh_operation() -> Result<OperationId, Failure> {
     OsEntropy.id("op").parse().map_err(Failure::cannot)
 }
 
-async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Answer {
+/// The request to start one component by another command.
+async fn upgrade(
+    daemon: &Daemon,
+    id: OperationId,
+    components: Vec<ComponentName>,
+    command: Vec<String>,
+    reason: String,
+) -> Result<Ask, Failure> {
+    let [component] = components.as_slice() else {
+        return Err(Failure::cannot("--command is for one component; ask for the others on their own"));
+    };
+    let config = daemon.ctx.settings.get(component);
+    let Some(config) = config else { return Ok(Ask::restart(id, components, reason)) };
+    let replacement = Replacement { command, instead_of: config.command.clone() };
+    let upgraded = ComponentConfig { command: replacement.command.clone(), ..config };
+    // What can't even be found is told to whoever asks, not to whoever approves.
+    daemon.ctx.launcher.identify(&upgraded).await.map_err(Failure::no)?;
+    Ok(Ask::upgrade(id, component.clone(), Change::Command(replacement), reason))
+}
+
+pub(super) async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: Ask) -> Answer {
     let operation =
         daemon.governor.request(caller, &ask, &*daemon.plant).await.map_err(|e| governor_failure(&e))?;
     let scope = operation.scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(", ");

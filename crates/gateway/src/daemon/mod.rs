@@ -12,9 +12,11 @@ mod housekeeping;
 mod operations;
 mod outbox;
 mod plant;
+mod reload;
 mod revive;
 mod serve;
 mod sessions;
+mod settings;
 mod start;
 
 use context::Context;
@@ -29,6 +31,7 @@ use tidegate_core::SessionId;
 use tidegate_governor::Governor;
 use tidegate_host::ProcProbe;
 use tidegate_store::{DirLock, LockError};
+use tokio::sync::Notify;
 
 pub(crate) use serve::{Ended, policy, serve};
 
@@ -43,6 +46,8 @@ struct Daemon {
     plant: Arc<Plant>,
     registry: Arc<Registry>,
     probe: ProcProbe,
+    /// Told when another daemon is to take this one's place.
+    taken_over: Notify,
     /// Sessions that have said something since the housekeeping last looked: activity renews leases.
     active: Mutex<BTreeSet<SessionId>>,
 }

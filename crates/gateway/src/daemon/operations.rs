@@ -29,7 +29,7 @@ pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
         let mut driven = daemon.governor.run(&id, &*daemon.plant).await;
         for _ in 0..MAX_RETRIES {
             match driven {
-                Ok(operation) => return say_of(&[("operation", &operation.id)], &ending(&operation)),
+                Ok(operation) => return ended(&daemon, &operation),
                 Err(GovernorError::AlreadyDriven { .. }) => return,
                 Err(error) => {
                     say(&format!("operation {id} could not be driven on and is tried again: {error}"))
@@ -40,6 +40,16 @@ pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
         }
         say(&format!("operation {id} is left as it is; the next daemon settles it"));
     });
+}
+
+/// Says how it ended. A takeover that has stopped the servers ends this daemon, whatever became of them.
+fn ended(daemon: &Daemon, operation: &Operation) {
+    say_of(&[("operation", &operation.id)], &ending(operation));
+    let stopped = operation.phase == Phase::Completed || !operation.failures.is_empty();
+    if operation.intent == Intent::Takeover && stopped {
+        say("another daemon takes over");
+        daemon.taken_over.notify_one();
+    }
 }
 
 /// How an operation has ended, and what came of it.
@@ -140,7 +150,7 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
 pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
     let operations = grumble("operations can't be read", daemon.governor.list().await).unwrap_or_default();
     for operation in
-        operations.into_iter().filter(|o| o.phase == Phase::Approved && o.intent == Intent::Restart)
+        operations.into_iter().filter(|o| o.phase == Phase::Approved && o.intent != Intent::Shutdown)
     {
         drive(daemon, operation.id);
     }

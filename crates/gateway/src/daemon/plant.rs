@@ -4,9 +4,11 @@ use super::acquaintance::reset_note;
 use super::component::{Handle, Msg};
 use super::context::{Context, TokioTimer, grumble};
 use super::revive::prove_old_tree_gone;
+use super::serve::relay;
+use super::settings::effective;
 use super::start::{self, NotStarted};
-use crate::config::Config;
-use crate::process::Server;
+use crate::config::{ComponentConfig, Config};
+use crate::process::{Server, end_old_tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
@@ -16,7 +18,7 @@ use tidegate_core::{
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
-    Actuator, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
+    Actuator, Change, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
     VerifyError, list_operations,
 };
 
@@ -68,7 +70,7 @@ impl Plant {
     }
 
     fn reset(&self, component: &ComponentName) -> Option<NextAction> {
-        self.config.component(component)?.reset()
+        self.ctx.settings.get(component)?.reset()
     }
 
     fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Handle> {
@@ -79,10 +81,11 @@ impl Plant {
         self.started.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 
-    async fn stop_all_of(&self, name: &ComponentName) -> Result<(), String> {
+    /// `force`: whatever may be running in it.
+    async fn stop_all_of(&self, name: &ComponentName, force: bool) -> Result<(), String> {
         let Some(handle) = self.components.get(name) else { return Ok(()) };
         handle.ask(|done| Msg::Hands { off: true, done }).await;
-        let grace = self.config.component(name).map_or(crate::config::STOP_GRACE, |c| c.stop_grace);
+        let grace = self.ctx.settings.get(name).map_or(crate::config::STOP_GRACE, |c| c.stop_grace);
         if let Some((_, server)) = self.take_started(name) {
             let stopped = server.handle.stop(grace).await;
             handle
@@ -97,15 +100,44 @@ impl Plant {
         // What is on record and none of the two: started by an earlier daemon, or by a start that was given up.
         let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
         match &record.process {
+            Some(process) if force => {
+                let ended = end_old_tree(process).await.map(drop).map_err(|error| error.to_string());
+                self.ctx.estate.settled(&process.nonce);
+                ended
+            }
             Some(process) => prove_old_tree_gone(&self.ctx, &record, process).await,
             None => Ok(()),
         }
     }
 
+    /// What a component would be started as. A command that can't be found is still one: its start says what is missing.
+    async fn identify(&self, config: &ComponentConfig) -> LaunchIdentity {
+        self.ctx.launcher.identify(config).await.unwrap_or_else(|_| LaunchIdentity {
+            command: config.command.first().cloned().unwrap_or_default(),
+            args: config.command.iter().skip(1).cloned().collect(),
+            cwd: config.cwd.as_ref().map(|dir| dir.display().to_string()),
+            env: config.env.clone(),
+            executable: String::new(),
+            executable_sha256: String::new(),
+            settings: super::settings::digest(config),
+        })
+    }
+
+    /// From now on the component is configured as what is about to be started was approved.
+    async fn configure(&self, name: &ComponentName, launch: &LaunchIdentity) -> Result<(), String> {
+        if let Some(config) = self.ctx.settings.adopt(name, launch).await?
+            && let Some(handle) = self.components.get(name)
+        {
+            let relay = relay(self.config.policy.hold, &config);
+            handle.tell(Msg::Configured { config: Box::new(config), relay: Box::new(relay) }).await;
+        }
+        Ok(())
+    }
+
     async fn shake(&self, name: &ComponentName) -> Result<Verified, NotStarted> {
         let gone = |message: &str| NotStarted { message: message.to_owned(), stderr: String::new() };
         let (generation, mut server) = self.take_started(name).ok_or_else(|| gone("it is not running"))?;
-        let (Some(config), Some(handle)) = (self.config.component(name), self.components.get(name)) else {
+        let (Some(config), Some(handle)) = (self.ctx.settings.get(name), self.components.get(name)) else {
             return Err(gone("there is no such component"));
         };
         match start::handshake(&mut server, generation, config.start_timeout).await {
@@ -138,20 +170,30 @@ impl Plant {
 impl Actuator for Plant {
     fn launch<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Option<LaunchIdentity>> {
         Box::pin(async move {
-            let config = self.config.component(component)?;
-            match self.ctx.launcher.identify(config).await {
-                Ok(launch) => Some(launch),
-                // A command that can't be found is still a component: its start says what is missing.
-                Err(_) => Some(LaunchIdentity {
-                    command: config.command.first().cloned().unwrap_or_default(),
-                    args: config.command.iter().skip(1).cloned().collect(),
-                    cwd: config.cwd.as_ref().map(|dir| dir.display().to_string()),
-                    env: config.env.clone(),
-                    executable: String::new(),
-                    executable_sha256: String::new(),
-                    settings: String::new(),
-                }),
-            }
+            let config = self.ctx.settings.get(component)?;
+            let record = grumble("a component could not be read", self.ctx.components.get(component).await)?;
+            Some(self.identify(&effective(&config, &record)).await)
+        })
+    }
+
+    fn launch_as<'a>(
+        &'a self,
+        component: &'a ComponentName,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Option<LaunchIdentity>> {
+        Box::pin(async move {
+            let config = match change {
+                Change::Command(replacement) => {
+                    let config = self.ctx.settings.get(component)?;
+                    ComponentConfig { command: replacement.command.clone(), ..config }
+                }
+                Change::Configured => {
+                    let file = grumble("the configuration can't be read", self.ctx.settings.on_file().await)?;
+                    file.component(component)?.clone()
+                }
+                _ => return None,
+            };
+            Some(self.identify(&config).await)
         })
     }
 
@@ -254,7 +296,14 @@ impl Actuator for Plant {
 
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
         Box::pin(async move {
-            let stopped = self.stop_all_of(component).await;
+            let stopped = self.stop_all_of(component, false).await;
+            stopped.map_err(|message| StopError { component: component.clone(), message })
+        })
+    }
+
+    fn abandon<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {
+        Box::pin(async move {
+            let stopped = self.stop_all_of(component, true).await;
             stopped.map_err(|message| StopError { component: component.clone(), message })
         })
     }
@@ -267,6 +316,9 @@ impl Actuator for Plant {
         identity: &'a dyn RecordIdentity,
     ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
         Box::pin(async move {
+            let not_started =
+                |message| StartError { component: component.clone(), message, stderr: String::new() };
+            self.configure(component, launch).await.map_err(not_started)?;
             let nonce = self.ctx.nonce();
             let server = start::spawn(&self.ctx.spawner, launch, &nonce, identity).await.map_err(
                 |NotStarted { message, stderr }| StartError { component: component.clone(), message, stderr },

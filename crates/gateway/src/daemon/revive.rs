@@ -4,6 +4,7 @@
 //! component next ends it.
 
 use super::context::{Context, grumble, of_component, say};
+use super::settings::effective;
 use super::start::{self, NotStarted};
 use crate::config::ComponentConfig;
 use crate::process::{Server, StopError, TreeState, await_old_tree, end_old_tree};
@@ -14,6 +15,10 @@ use tidegate_core::{IncidentId, ProcessIdentity};
 use tidegate_governor::{Component, ComponentError, ComponentState};
 use tidegate_incidents::{IncidentKind, Report, Severity};
 use tidegate_relay::ServerFacts;
+use tokio::time::Instant;
+
+/// How often it is looked whether the unsafe calls of an old server have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A server that serves as soon as somebody installs it.
 pub(super) struct Revived {
@@ -59,7 +64,11 @@ pub(super) async fn revive(
         settle_old_tree(&ctx, &record, process).await?;
         ctx.components.stopped(name, record.generation, ComponentState::Starting).await?;
     }
-    let launch = ctx.launcher.identify(&config).await.map_err(|message| failed(message, String::new()))?;
+    let launch = ctx
+        .launcher
+        .identify(&effective(&config, &record))
+        .await
+        .map_err(|message| failed(message, String::new()))?;
     let generation = ctx.components.begin_generation(name).await?.generation;
     let recorder = ctx.components.recorder(name, generation);
     let spawned = start::spawn(&ctx.spawner, &launch, &ctx.nonce(), &recorder).await;
@@ -116,23 +125,32 @@ pub(super) async fn prove_old_tree_gone(
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), String> {
-    if !record.unsafe_possible {
-        return end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string());
-    }
-    match await_old_tree(process, Duration::ZERO).await {
-        Ok(TreeState::Gone) => return Ok(()),
-        Ok(TreeState::Running { .. }) => {
+    let proved = old_tree_gone(ctx, record, process).await;
+    ctx.estate.settled(&process.nonce);
+    proved
+}
+
+async fn old_tree_gone(ctx: &Context, record: &Component, process: &ProcessIdentity) -> Result<(), String> {
+    let until = Instant::now() + ctx.drain_deadline;
+    let mut said = false;
+    loop {
+        if !record.unsafe_possible || ctx.estate.nothing_runs(&process.nonce) {
+            return end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string());
+        }
+        match await_old_tree(process, LOOK_EVERY).await {
+            Ok(TreeState::Gone) => return Ok(()),
+            Ok(TreeState::Running { pids }) if Instant::now() >= until => {
+                return Err(format!(
+                    "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
+                ));
+            }
+            Ok(TreeState::Running { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        if !std::mem::replace(&mut said, true) {
             let name = &record.name;
             say(&format!("waiting for the old server of {name}, in which an unsafe call may be running"));
         }
-        Err(error) => return Err(error.to_string()),
-    }
-    match await_old_tree(process, ctx.drain_deadline).await {
-        Ok(TreeState::Gone) => Ok(()),
-        Ok(TreeState::Running { pids }) => Err(format!(
-            "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
-        )),
-        Err(error) => Err(error.to_string()),
     }
 }
 

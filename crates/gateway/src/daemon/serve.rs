@@ -1,19 +1,23 @@
 //! From a configuration to a daemon that accepts, and from a signal to its end.
 
 use super::component::Msg;
-use super::context::{Context, say};
+use super::context::{Context, grumble, say};
 use super::credentials::Credentials;
 use super::plant::Plant;
 use super::sessions::{Registry, has_to_verify};
+use super::settings::Settings;
 use super::start::Launcher;
 use super::{Daemon, actor, connection, hold, housekeeping, operations};
 use crate::config::{ComponentConfig, Config};
+use crate::keeper::Estate;
 use crate::process::Spawner;
+use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tidegate_checkpoints::Checkpoints;
 use tidegate_core::{Clock, ComponentName, Entropy, OperationId, Probe};
 use tidegate_drain::Gate;
@@ -27,11 +31,15 @@ use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
 use tidegate_store::{FileError, FileStore, LockError, OpenOptions, Store};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Calls in flight to one component. A server with more is overwhelmed; the rest is held, within the relay's bounds.
 const GATE_CAPACITY: usize = 1_024;
 /// The socket's directory is the state directory; nobody else's processes reach it.
 const SOCKET_MODE: u32 = 0o600;
+
+/// What may pass, beyond the drain's deadline, until it is known what became of an old server: its end by force.
+const PROOF_MARGIN: Duration = Duration::from_secs(15);
 
 /// How a daemon ended.
 #[derive(Debug)]
@@ -87,6 +95,8 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     if config.components.is_empty() {
         return Err(ServeError::NoComponent { path: config.path });
     }
+    // A write beyond the limit on file sizes is an error then, and not the end of the daemon.
+    let _heard = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Supervise)?;
     make_state_dir(&config.state_dir)?;
     let _alone = hold(&config.state_dir)?;
     let (store, opened) = FileStore::open(&config.state_dir, OpenOptions::new().create(true))?;
@@ -98,6 +108,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     }
     let daemon = build(&config, Arc::new(store))?;
     detach_all(&daemon).await;
+    expect_old_servers(&daemon).await;
     let socket = config.socket();
     let listener = listen(&socket)?;
     tokio::spawn(accept(daemon.clone(), listener));
@@ -112,8 +123,14 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     operations::recover(&daemon).await;
     daemon.plant.hands_on().await;
     tokio::spawn(housekeeping::run(daemon.clone()));
-    until_signal().await.map_err(ServeError::Supervise)?;
-    let ended = shut_down(&daemon, &config).await;
+    let ended = tokio::select! {
+        told = until_signal(&daemon) => {
+            told.map_err(ServeError::Supervise)?;
+            shut_down(&daemon, &config).await
+        }
+        // Its operation has drained and stopped everything.
+        () = daemon.taken_over.notified() => Ended::Drained,
+    };
     let _ = std::fs::remove_file(&socket); // the next daemon replaces it anyway
     say("ended");
     Ok(ended)
@@ -153,6 +170,8 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
     let leases = Leases::new(shared.clone(), clocks.clone(), entropy.clone(), probes.clone())
         .with_sessions(registry.clone());
     leases.begin_after(tidegate_leases::MAX_TTL);
+    let estate = Estate::open(&config.state_dir, config.policy.drain_deadline + PROOF_MARGIN);
+    let estate = estate.map_err(|source| ServeError::StateDir { path: config.state_dir.clone(), source })?;
     let ctx = Arc::new(Context {
         store,
         clock,
@@ -162,8 +181,10 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         upkeep: Upkeep::new(shared, clocks, entropy),
         leases,
         registry: registry.clone(),
-        spawner: Spawner::new().map_err(ServeError::Supervise)?,
+        spawner: Spawner::new(estate.dir()).map_err(ServeError::Supervise)?,
         launcher: Launcher::default(),
+        settings: Settings::new(config),
+        estate,
         drain_deadline: config.policy.drain_deadline,
     });
     let handles: Vec<_> = config
@@ -171,12 +192,25 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         .iter()
         .zip(gates)
         .map(|(component, gate)| {
-            actor::start(ctx.clone(), component.clone(), Relay::new(gate, relay(config, component)))
+            actor::start(
+                ctx.clone(),
+                component.clone(),
+                Relay::new(gate, relay(config.policy.hold, component)),
+            )
         })
         .collect();
     let plant = Arc::new(Plant::new(ctx.clone(), config.clone(), handles));
     let credentials = Credentials::new(config);
-    Ok(Arc::new(Daemon { ctx, credentials, governor, plant, registry, probe, active: Mutex::default() }))
+    Ok(Arc::new(Daemon {
+        ctx,
+        credentials,
+        governor,
+        plant,
+        registry,
+        probe,
+        taken_over: Notify::new(),
+        active: Mutex::default(),
+    }))
 }
 
 /// The policy of a configuration.
@@ -193,15 +227,17 @@ pub(crate) fn policy(config: &Config) -> Policy {
     }
 }
 
-fn relay(config: &Config, component: &ComponentConfig) -> RelayConfig {
+/// How a component's relay works.
+pub(super) fn relay(hold: Duration, component: &ComponentConfig) -> RelayConfig {
     let rules = component
         .tools
         .iter()
         .map(|rule| (rule.pattern.clone(), Classified { class: rule.class, replay: rule.replay }));
     RelayConfig {
-        hold: config.policy.hold,
+        hold,
         call_timeout: component.call_timeout,
         classifier: Classifier::new(rules, component.trust_annotations),
+        leases: component.leases.clone(),
     }
 }
 
@@ -220,6 +256,15 @@ async fn detach_all(daemon: &Daemon) {
             say(&format!("the session {} can't be detached: {error}", checkpoint.session));
         }
     }
+}
+
+/// Servers of earlier daemons may still be working, and late answers may come of that.
+async fn expect_old_servers(daemon: &Daemon) {
+    let components = grumble("the components can't be read", daemon.ctx.components.list().await);
+    for process in components.into_iter().flatten().filter_map(|component| component.process) {
+        daemon.ctx.estate.expect(&process.nonce);
+    }
+    daemon.ctx.estate.sweep(&daemon.ctx.now());
 }
 
 fn listen(socket: &Path) -> Result<UnixListener, ServeError> {
@@ -252,14 +297,14 @@ async fn accept(daemon: Arc<Daemon>, listener: UnixListener) {
     }
 }
 
-async fn until_signal() -> io::Result<()> {
+async fn until_signal(daemon: &Arc<Daemon>) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
     let told = loop {
         tokio::select! {
             _ = terminate.recv() => break "SIGTERM",
             _ = interrupt.recv() => break "SIGINT",
-            _ = hangup.recv() => say("reload is not available yet; nothing was changed"),
+            _ = hangup.recv() => super::reload::on_hangup(daemon).await,
         }
     };
     say(&format!("told to end by {told}: draining"));
@@ -316,8 +361,8 @@ async fn left_running(daemon: &Daemon, scope: &[ComponentName], operation: &Oper
     );
     report.operation = Some(operation.id.clone());
     report.next_prompt = Some(format!(
-        "{title}. Their servers have lost their pipes and end by themselves; find out whether the calls took effect (the holders \
-         of operation {}), then start the daemon again.",
+        "{title}. Their servers go on until those calls have ended; the next daemon waits for that and passes late answers on. Start \
+         it again; what it can't find out is in the holders of operation {}.",
         operation.id
     ));
     let incident = daemon.ctx.report(&report).await;

@@ -73,7 +73,7 @@ impl Launcher {
             env: config.env.clone(),
             executable: executable.display().to_string(),
             executable_sha256: hash,
-            settings: String::new(),
+            settings: super::settings::digest(config),
         })
     }
 

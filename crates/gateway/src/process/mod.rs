@@ -2,7 +2,8 @@
 //!
 //! Order of a start: [`Spawner::spawn`] starts the launcher (this binary, `__launch`) in a process group of its own; its
 //! identity is made durable; [`spawn::Spawned::release`] lets it become the server. If the daemon dies in between, the
-//! launcher sees the end of its input and exits, so that no server ever runs unrecorded.
+//! launcher sees the end of its input and exits, so that no server ever runs unrecorded. A keeper ([`crate::keeper`]) is
+//! started beside it before its release, and dismissed before its stop.
 //!
 //! Nothing here knows about MCP, decides when to stop a server, or calls one stopped without proof: its process has
 //! exited, its group is empty, and nothing that runs carries its nonce.
@@ -14,7 +15,7 @@
 mod census;
 mod end;
 mod launch;
-mod reap;
+pub(crate) mod reap;
 mod resolve;
 mod ring;
 mod server;

@@ -25,7 +25,7 @@ pub(super) fn adopt_orphans() -> io::Result<()> {
 }
 
 /// Starts a child whose end the runtime will wait for.
-pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     // Under the lock, so that it can't be taken for an orphan between its start and its being listed.
     let mut awaited = awaited();
     let child = command.spawn()?;
@@ -34,7 +34,7 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// The runtime has reaped this child.
-pub(super) fn forget(pid: u32) {
+pub(crate) fn forget(pid: u32) {
     awaited().remove(&pid);
 }
 

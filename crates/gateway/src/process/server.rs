@@ -4,6 +4,7 @@ use super::end::{self, Doubt, StopError, StopReport};
 use super::reap;
 use super::ring::Ring;
 use super::stdin::ServerStdin;
+use crate::keeper::{CallTable, Keeper};
 use crate::lines::Lines;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
@@ -61,9 +62,8 @@ impl Server {
     pub(super) fn new(
         identity: ProcessIdentity,
         child: Child,
-        stdin: ChildStdin,
-        stdout: ChildStdout,
-        stderr: ChildStderr,
+        (stdin, stdout, stderr): (ChildStdin, ChildStdout, ChildStderr),
+        (keeper, calls): (Option<Keeper>, CallTable),
     ) -> Self {
         let stdin = ServerStdin::new(stdin);
         let ring = Arc::new(Mutex::new(Ring::default()));
@@ -71,7 +71,9 @@ impl Server {
         tokio::spawn(await_exit(child, identity.pid, exit_tx));
         let (end_tx, stderr_end) = watch::channel(());
         let draining = tokio::spawn(drain(stderr, Arc::clone(&ring), end_tx)).abort_handle();
-        let watched = Watched { identity, stdin: stdin.clone(), exit, ring, stderr_end, draining };
+        let keeper = Mutex::new(keeper);
+        let watched =
+            Watched { identity, stdin: stdin.clone(), exit, ring, stderr_end, draining, keeper, calls };
         Self { stdin, stdout: Lines::new(stdout), handle: ServerHandle(Arc::new(watched)) }
     }
 }
@@ -85,6 +87,9 @@ struct Watched {
     /// Its sender is gone once standard error has ended.
     stderr_end: watch::Receiver<()>,
     draining: AbortHandle,
+    /// Until it is dismissed.
+    keeper: Mutex<Option<Keeper>>,
+    calls: CallTable,
 }
 
 /// What is known of a server, and the way to end it. Cheap to clone.
@@ -116,6 +121,11 @@ impl ServerHandle {
             .unwrap_or(Exit { code: None, signal: None })
     }
 
+    /// The unsafe calls that it is working on, for its keeper.
+    pub(crate) fn calls(&self) -> &CallTable {
+        &self.0.calls
+    }
+
     /// The last lines of its standard error so far.
     pub(crate) fn stderr_tail(&self, lines: usize) -> String {
         self.ring().tail(lines)
@@ -145,9 +155,14 @@ impl ServerHandle {
     /// # Errors
     /// [`StopError`] when there is no proof; the next generation must not be started then.
     pub(crate) async fn stop(&self, grace: Duration) -> Result<StopReport, StopError> {
+        let keeper = self.0.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(keeper) = keeper {
+            keeper.dismiss().await;
+        }
         let report = end::stop(&self.0.identity, &self.0.stdin, &self.0.exit, grace, Doubt::IsOurs).await?;
         self.drained().await;
         self.0.draining.abort();
+        self.0.calls.remove();
         Ok(report)
     }
 

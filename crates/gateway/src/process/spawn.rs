@@ -5,10 +5,11 @@ use super::reap;
 use super::resolve::{ResolveError, resolve};
 use super::server::Server;
 use super::stdin::WriteError;
+use crate::keeper::{CallTable, Duplicates, Keeper};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tidegate_core::ProcessIdentity;
 use tidegate_host::{HostError, identity_of};
@@ -54,6 +55,9 @@ pub(crate) enum SpawnError {
     /// The launcher can't be identified.
     #[error(transparent)]
     Identity(#[from] HostError),
+    /// Nobody would hold the server's pipes if the daemon died.
+    #[error("cannot start the keeper: check the limits on processes and open files, and the state directory")]
+    Keeper(#[source] io::Error),
     /// The launcher has ended without having been released.
     #[error("the launcher was ended before it became the server; start it again")]
     Release(#[source] WriteError),
@@ -63,6 +67,8 @@ pub(crate) enum SpawnError {
 #[derive(Debug)]
 pub(crate) struct Spawner {
     launcher: PathBuf,
+    /// Where the tables of calls go; no keepers without it.
+    kept: Option<PathBuf>,
     reaper: JoinHandle<()>,
 }
 
@@ -71,12 +77,12 @@ impl Spawner {
     ///
     /// # Errors
     /// When the kernel lets this process neither adopt orphans nor hear of the end of its children.
-    pub(crate) fn new() -> io::Result<Self> {
-        Self::with_launcher(OWN_BINARY.into())
+    pub(crate) fn new(kept: &Path) -> io::Result<Self> {
+        Self::with_launcher(OWN_BINARY.into(), Some(kept.to_owned()))
     }
 
-    /// With another binary that calls [`super::launch_main`].
-    pub(super) fn with_launcher(launcher: PathBuf) -> io::Result<Self> {
+    /// With another binary that calls [`super::launch_main`] and [`crate::keeper::keep_main`].
+    pub(super) fn with_launcher(launcher: PathBuf, kept: Option<PathBuf>) -> io::Result<Self> {
         reap::adopt_orphans()?;
         let mut child_ended = signal(SignalKind::child())?;
         let reaper = tokio::spawn(async move {
@@ -85,7 +91,7 @@ impl Spawner {
                 let _ = tokio::task::spawn_blocking(reap::sweep).await;
             }
         });
-        Ok(Self { launcher, reaper })
+        Ok(Self { launcher, kept, reaper })
     }
 
     /// Starts a launcher in a process group of its own. The server isn't running yet.
@@ -111,7 +117,16 @@ impl Spawner {
         };
         // From an error here on, the closed input ends the launcher and the runtime reaps it.
         let identity = identity_of(pid, nonce).inspect_err(|_| reap::forget(pid))?;
-        Ok(Spawned { server: Server::new(identity, child, stdin, stdout, stderr) })
+        let kept = match &self.kept {
+            Some(dir) => {
+                let pipes = Duplicates::of(&stdin, &stdout, &stderr);
+                let kept = pipes.and_then(|pipes| Keeper::start(&self.launcher, dir, &identity, pipes));
+                let (keeper, calls) = kept.inspect_err(|_| reap::forget(pid)).map_err(SpawnError::Keeper)?;
+                (Some(keeper), calls)
+            }
+            None => (None, CallTable::default()),
+        };
+        Ok(Spawned { server: Server::new(identity, child, (stdin, stdout, stderr), kept) })
     }
 }
 
@@ -121,7 +136,8 @@ impl Drop for Spawner {
     }
 }
 
-/// A launcher that waits to become the server. Dropped, it ends without having started anything.
+/// A launcher that waits to become the server. Dropped, it ends without having started anything: its keeper is dismissed,
+/// and its input closes.
 #[derive(Debug)]
 pub(crate) struct Spawned {
     server: Server,

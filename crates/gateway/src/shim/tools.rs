@@ -158,7 +158,14 @@ pub(super) const TOOLS: &[Tool] = &[
         idempotent: false,
         request: |a| {
             let AskRestart { components, reason, operation } = arguments(a)?;
-            Ok(Request::RestartAsk { components, reason, operation, break_glass: false })
+            Ok(Request::RestartAsk {
+                components,
+                reason,
+                operation,
+                break_glass: false,
+                abandon_unsafe: false,
+                command: Vec::new(),
+            })
         },
     },
     Tool {

@@ -103,4 +103,7 @@ fn a_call_that_does_not_end_keeps_its_server_and_is_reported() {
     latch.open();
     eventually("the server ends by itself", || !is_running(&pid));
     assert_eq!(server.executed(), ["long"]);
+    // Nobody has to tell that it is gone.
+    rig.is_ready("files");
+    assert_eq!(start_of(&c1.tool("append", json!({ "text": "after" }))), 2);
 }

@@ -117,6 +117,11 @@ impl Rig {
         daemon.wait()
     }
 
+    /// Waits until the daemon has ended by itself; gives how.
+    pub fn ended_by_itself(&mut self) -> Exit {
+        self.daemon.take().unwrap().wait()
+    }
+
     /// Every process of the rig that runs.
     #[must_use]
     pub fn running(&self) -> Vec<Residue> {

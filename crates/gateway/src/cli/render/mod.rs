@@ -13,7 +13,7 @@ mod tone;
 
 pub(super) use incident::{incident, incidents};
 pub(super) use lease::{lease, leases};
-pub(super) use operation::{operation, operations, progress};
+pub(super) use operation::{operation, operations, progress, reload};
 pub(super) use session::{checkpoints, resume, sessions};
 pub(super) use status::status;
 pub(super) use text::{cell, each, fields};

@@ -47,6 +47,15 @@ pub(in crate::cli) fn operations(doc: &Value, now: WallTime) -> String {
     section("Operations", &operation_table(&doc["operations"], now))
 }
 
+/// `reload`: what is proposed, and what can't be.
+pub(in crate::cli) fn reload(doc: &Value, now: WallTime) -> String {
+    let proposed = match each(&doc["operations"]).next() {
+        None => "No component's configuration has changed.\n".to_owned(),
+        Some(_) => operations(doc, now),
+    };
+    each(&doc["notes"]).map(cell).fold(proposed, |text, note| format!("{text}\n{note}"))
+}
+
 /// One operation, and what to type next.
 pub(in crate::cli) fn operation(doc: &Value, now: WallTime) -> String {
     let op = &doc["operation"];

@@ -138,9 +138,27 @@ impl Actor {
         }
     }
 
+    /// Reads a list again, once at a time: what changes meanwhile, or while nothing may reach the server, is read later.
     fn read_again(&mut self, list: List, todo: &mut VecDeque<Effect>) {
-        self.pages.insert(list.method().to_owned(), Pages::new(list));
-        todo.extend(self.relay.own_request(list.method(), list.method(), "{}"));
+        let request = match self.pages.contains_key(list.method()) {
+            true => Vec::new(),
+            false => self.relay.own_request(list.method(), list.method(), "{}"),
+        };
+        if request.is_empty() {
+            self.stale.insert(list);
+        } else {
+            self.pages.insert(list.method().to_owned(), Pages::new(list));
+            todo.extend(request);
+        }
+    }
+
+    /// Reads again what had changed when it couldn't be read.
+    pub(super) fn read_stale(&mut self) -> VecDeque<Effect> {
+        let mut todo = VecDeque::new();
+        for list in std::mem::take(&mut self.stale) {
+            self.read_again(list, &mut todo);
+        }
+        todo
     }
 
     fn list_page(&mut self, tag: &str, line: &[u8], todo: &mut VecDeque<Effect>) {
@@ -148,12 +166,15 @@ impl Actor {
         let Some(mut pages) = self.pages.remove(tag) else { return };
         let Ok(message) = Message::parse(line.to_vec()) else { return };
         match message.result().map(|result| pages.add(result)) {
-            Some(Ok(None)) => todo.extend(self.relay.set_list(list, pages.finish())),
+            Some(Ok(None)) => {
+                todo.extend(self.relay.set_list(list, pages.finish()));
+                todo.extend(self.read_stale());
+            }
             Some(Ok(Some(cursor))) => {
                 self.pages.insert(tag.to_owned(), pages);
                 todo.extend(self.relay.own_request(tag, tag, &format!(r#"{{"cursor":{cursor}}}"#)));
             }
-            Some(Err(_)) | None => {}
+            Some(Err(_)) | None => todo.extend(self.read_stale()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The life of the component's server: installed, read, settled when it ends, proved dead, and started again when it ended
 //! by itself. Never starts anything while an operation has the component.
 
-use super::{Actor, IDLE, Up};
+use super::{Actor, IDLE, ToServer, Up};
 use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
@@ -23,6 +23,9 @@ const TO_SERVER: usize = 4_096;
 /// How long the output of a server that has exited is read on: what it wrote is in the pipe, and only a process that
 /// outlives it keeps the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The pause before what was given up is looked at again: a failed operation has just tried twice, and an old tree was waited
+/// for as long as a drain.
+const AFTER_GIVING_UP: Duration = Duration::from_secs(5);
 /// After so many failures in a row sessions are told, instead of waiting for the next try.
 const FAILURES_UNTIL_TOLD: u32 = 3;
 
@@ -31,17 +34,20 @@ impl Actor {
     pub(super) async fn install(&mut self, server: Server, facts: ServerFacts) -> Verified {
         let Server { stdin, stdout, handle } = server;
         let (generation, pid) = (facts.generation, handle.identity().pid);
-        let (to_server, mut lines) = mpsc::channel::<Vec<u8>>(TO_SERVER);
+        let (to_server, mut lines) = mpsc::channel::<ToServer>(TO_SERVER);
+        let kept = handle.clone();
         let writing = tokio::spawn(async move {
             let mut unwritten = Vec::new();
-            while let Some(line) = lines.recv().await {
+            while let Some(ToServer { line, call }) = lines.recv().await {
+                call.into_iter().for_each(|id| kept.calls().begin(id));
                 // A pipe that fails means a server that has ended, which its exit tells; nothing more is written then.
                 if let Err(error) = stdin.write_line(&line).await {
                     unwritten.extend(error.took_nothing().then_some(line));
                     break;
                 }
+                call.into_iter().for_each(|id| kept.calls().whole(id));
             }
-            while let Some(line) = lines.recv().await {
+            while let Some(ToServer { line, .. }) = lines.recv().await {
                 unwritten.push(line);
             }
             unwritten
@@ -62,8 +68,10 @@ impl Actor {
         let mut verified = Verified {
             tools: facts.lists.tools().len(),
             version: facts.initialize.server_version.clone(),
+            previous_version: self.version.clone(),
             ..Verified::default()
         };
+        self.version.clone_from(&verified.version);
         let effects = self.relay.server_ready(facts, &self.ctx.now());
         for effect in &effects {
             if let Effect::ToolsChanged { added, removed } = effect {
@@ -100,7 +108,22 @@ impl Actor {
                 return self.server_ended().await;
             }
         };
+        self.answered();
         self.perform(effects).await;
+    }
+
+    /// The keeper's table follows the relay: what the server has answered isn't running any more, nor is what it has
+    /// answered in lines that were read and are still to be looked at.
+    fn answered(&self) {
+        let Some(Up { handle, stdout, .. }) = &self.up else { return };
+        let calls = handle.calls();
+        if calls.is_empty() {
+            return;
+        }
+        calls.ended(|id| self.relay.is_flying(id));
+        let waiting = stdout.buffered().split_inclusive(|byte| *byte == b'\n');
+        let whole = waiting.filter_map(|line| line.strip_suffix(b"\n"));
+        whole.filter_map(crate::keeper::answers).for_each(|id| calls.end(id));
     }
 
     /// The server has exited, or closed its output: nothing more is to be had from it.
@@ -134,6 +157,7 @@ impl Actor {
             return;
         }
         self.pages.clear();
+        self.stale.clear();
         // What its pipe never took was never written, and is the next generation's. No more can be added: the sender goes.
         up.to_server = None;
         let writing = up.writing.take();
@@ -190,6 +214,9 @@ impl Actor {
                 let incident = self.survived(error).await;
                 if up.proofs.is_empty() {
                     self.unavailable = Some(incident.clone());
+                    if !self.hands_off {
+                        self.revive_after(AFTER_GIVING_UP);
+                    }
                     let why = Unavailable { incident, message: error.to_string() };
                     let effects = self.relay.server_unavailable(why, &self.ctx.now());
                     self.perform(effects).await;
@@ -226,8 +253,10 @@ impl Actor {
                 reviving.abort();
                 let _ = reviving.await; // whatever it had started is on record, and stopped by whoever has the component now
             }
-        } else if self.up.is_none() && self.reviving.is_none() && self.unavailable.is_none() {
-            self.revive_after(Duration::ZERO);
+        } else if self.up.is_none() && self.reviving.is_none() {
+            // What was given up is tried again after a while, all the same: whoever repairs it needn't tell anybody.
+            let given_up = self.unavailable.is_some();
+            self.revive_after(if given_up { AFTER_GIVING_UP } else { Duration::ZERO });
         }
     }
 
@@ -248,6 +277,9 @@ impl Actor {
             Err(NotRevived::Owned) => {}
             Err(NotRevived::Survived { incident, message }) => {
                 self.unavailable = Some(incident.clone());
+                if !self.hands_off {
+                    self.revive_after(AFTER_GIVING_UP);
+                }
                 let effects =
                     self.relay.server_unavailable(Unavailable { incident, message }, &self.ctx.now());
                 self.perform(effects).await;
@@ -277,8 +309,15 @@ impl Actor {
              repair it; `tidegate restart request {name} --reason …` starts it at once.",
             Duration::from_millis(after_ms).as_secs_f32()
         ));
-        let incident = self.ctx.report(&report.evidence("stderr", &self.last_stderr)).await;
-        if matches!(next, Next::Probe { .. }) || self.supervision.failures() >= FAILURES_UNTIL_TOLD {
+        let incident = match self.unavailable.clone() {
+            // Somebody knows already.
+            Some(known) => known,
+            None => self.ctx.report(&report.evidence("stderr", &self.last_stderr)).await,
+        };
+        if matches!(next, Next::Probe { .. })
+            || self.supervision.failures() >= FAILURES_UNTIL_TOLD
+            || self.unavailable.is_some()
+        {
             let message = match self.last_stderr.trim() {
                 "" => message,
                 said => format!("{message}; it said: {said}"),

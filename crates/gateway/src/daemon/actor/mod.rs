@@ -14,14 +14,15 @@ use crate::config::ComponentConfig;
 use crate::lines::{Line, Lines};
 use crate::process::{ServerHandle, StopError, StopReport};
 use crate::wire::{Note, note_frame};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::{Generation, IncidentId, SessionId};
+use tidegate_core::{Generation, IncidentId, SessionId, WorkClass};
 use tidegate_governor::Supervision;
 use tidegate_incidents::IncidentKind;
-use tidegate_relay::{Effect, Pages, Relay, StreamId, Unavailable};
+use tidegate_leases::LeaseState;
+use tidegate_relay::{Effect, HeldLease, List, Pages, Relay, StreamId, Unavailable};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -71,7 +72,11 @@ pub(super) struct Actor {
     unavailable: Option<Option<IncidentId>>,
     /// Lists that are being read again, page by page.
     pages: BTreeMap<String, Pages>,
+    /// Lists that have changed since.
+    stale: BTreeSet<List>,
     last_stderr: String,
+    /// What the last server that was ready stated as its version.
+    version: Option<String>,
 }
 
 /// What woke the actor.
@@ -103,14 +108,18 @@ impl Actor {
             hands_off: true,
             unavailable: None,
             pages: BTreeMap::new(),
+            stale: BTreeSet::new(),
             last_stderr: String::new(),
+            version: None,
         }
     }
 
     /// Runs until the daemon ends.
     pub(super) async fn run(mut self) {
         loop {
-            match self.wake().await {
+            let woken = self.wake().await;
+            self.look_at_leases().await;
+            match woken {
                 Wake::Told(None) => return,
                 Wake::Told(Some(msg)) => self.told(msg).await,
                 Wake::ServerSaid(line) => self.server_said(line).await,
@@ -153,6 +162,25 @@ impl Actor {
             }
             () = tokio::time::sleep(tick) => Wake::Tick,
         }
+    }
+
+    /// Tells the relay who holds which lease, where that decides anything: whatever comes next may release what it holds.
+    async fn look_at_leases(&mut self) {
+        if !self.relay.asks_for_leases() {
+            return;
+        }
+        let now = self.ctx.now();
+        // Unless it can be read, nobody holds any.
+        let leases = grumble("the leases can't be read", self.ctx.leases.list().await).unwrap_or_default();
+        let held = leases.into_iter().filter(|lease| lease.state == LeaseState::Held).map(|lease| {
+            // Only proof of its holder's death ends a mutating one, or its longest time.
+            let renewed = (lease.class != WorkClass::Mutating).then(|| lease.deadline_on(&now));
+            let until = renewed.into_iter().chain(lease.max_deadline_on(&now)).map(|deadline| deadline.at_ms);
+            let until_ms = until.min();
+            let held = HeldLease { session: lease.owner.session, fence: lease.fence, until_ms };
+            (lease.key.to_string(), held)
+        });
+        self.relay.leases_are(held.collect());
     }
 
     async fn told(&mut self, msg: Msg) {
@@ -221,7 +249,11 @@ impl Actor {
                 Vec::new()
             }
             Msg::Closed { operation } => self.relay.gate_closed(operation),
-            Msg::Reopened => self.relay.gate_reopened(&now),
+            Msg::Reopened => {
+                let mut effects = self.relay.gate_reopened(&now);
+                effects.extend(self.read_stale());
+                effects
+            }
             Msg::Tell { line, to } => {
                 let concerned = |session: &SessionId| to.as_ref().is_none_or(|to| to.contains(session));
                 let streams = self.relay.streams().filter(|(_, session)| concerned(session));

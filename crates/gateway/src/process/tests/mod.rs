@@ -30,7 +30,7 @@ fn launcher() -> PathBuf {
 }
 
 fn spawner() -> Spawner {
-    Spawner::with_launcher(launcher()).unwrap()
+    Spawner::with_launcher(launcher(), None).unwrap()
 }
 
 fn nonce() -> String {
