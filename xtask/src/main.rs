@@ -10,6 +10,7 @@ mod clock;
 mod determinism;
 mod experiment;
 mod image;
+mod machine;
 mod nextest;
 mod peers;
 mod process;
