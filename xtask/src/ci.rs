@@ -8,12 +8,17 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
+use crate::bench;
 use crate::board::{Board, Step};
+use crate::experiment;
+use crate::image;
 use crate::nextest::{self, Slice};
 use crate::peers;
 use crate::process::{Program, Show};
 use crate::report::model::{self, Run};
-use crate::report::{self, DETERMINISM, DETERMINISM_RECORD, EVIDENCE, MIN_SEEDS, REPORT, RUN, SIMULATION};
+use crate::report::{
+    self, BENCH, DETERMINISM, DETERMINISM_RECORD, EVIDENCE, MIN_SEEDS, REPORT, RUN, SIMULATION,
+};
 use crate::setup;
 use crate::workspace::Workspace;
 
@@ -45,6 +50,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
         if slice.index == 1 {
             simulate(&mut board, workspace, args.full);
             determinism(&mut board, workspace, args.full);
+            benchmark(&mut board, workspace, args.full);
         }
         tests(&mut board, workspace, slice)?;
         if args.full {
@@ -59,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
 
 /// Removes what an earlier run left: nothing old may count as evidence.
 fn forget(workspace: &Workspace) -> anyhow::Result<()> {
-    for name in [EVIDENCE, RUN, SIMULATION, DETERMINISM, REPORT] {
+    for name in [EVIDENCE, RUN, BENCH, SIMULATION, DETERMINISM, REPORT] {
         let path = workspace.results().join(name);
         let gone = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match gone {
@@ -143,27 +149,45 @@ fn planted(board: &mut Board, workspace: &Workspace) {
     });
 }
 
+/// Tidegate beside others, shortly unless in full. A goal that is missed is a result and blocks nothing.
+fn benchmark(board: &mut Board, workspace: &Workspace, full: bool) {
+    let budget_s = if full { 1800 } else { 300 };
+    board.step(&Step::new("bench", budget_s, "cargo xtask bench"), |timer| {
+        bench::report(workspace, timer, full)
+    });
+}
+
+/// The small image in the emulated machine, and natively beside it: one boot, two restored runs and the controls; in
+/// full, straight boots and a load too, and the experiment on the whole image.
 fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
-    let (runs, budget_s) = if full { ("20", 1200) } else { ("5", 240) };
-    board.step(
-        &Step::new("determinism", budget_s, format!("cargo xtask determinism --runs {runs}")),
-        |timer| {
-            let file = workspace.results().join(DETERMINISM_RECORD);
-            let mut command = xtask(&["determinism", "--runs", runs, "--out"]);
-            command.arg(workspace.results().join(DETERMINISM));
-            // Its exit status is the verdict on the subject, which blocks nothing; the controls beside it do.
-            Program { what: "determinism check", command, show: Show::Kept, logs: &workspace.logs() }
-                .run(timer)?;
-            let Some(record) = report::read::<Value>(&file)? else {
-                bail!("the check left no {}", file.display())
-            };
-            let blockers = report::determinism_blocks(&record);
-            if !blockers.is_empty() {
-                bail!("{}", blockers.join("\n"));
-            }
-            Ok(record["verdict"]["level"].as_str().unwrap_or("no level").to_owned())
-        },
-    );
+    if !image::run(board, workspace, image::Args { small: !full, twice: false }) {
+        return;
+    }
+    let (args, budget_s): (&[&str], u64) = if full {
+        (&["--runs", "20", "--condition", "idle,loaded", "--budget", "40m", "--ablate"], 3600)
+    } else {
+        (&["--runs", "2", "--condition", "idle", "--part", "restored"], 240)
+    };
+    let again = format!("cargo xtask determinism --executor vm {}", args.join(" "));
+    board.step(&Step::new("determinism", budget_s, again), |timer| {
+        let file = workspace.results().join(DETERMINISM_RECORD);
+        let mut command = xtask(&["determinism", "--executor", "vm"]);
+        command.args(args).arg("--out").arg(workspace.results().join(DETERMINISM));
+        // Its exit status is the verdict on the subject, which blocks nothing; the controls beside it do.
+        Program { what: "determinism check", command, show: Show::Kept, logs: &workspace.logs() }
+            .run(timer)?;
+        let Some(record) = report::read::<Value>(&file)? else {
+            bail!("the check left no {}", file.display())
+        };
+        let blockers = report::determinism_blocks(&record);
+        if !blockers.is_empty() {
+            bail!("{}", blockers.join("\n"));
+        }
+        Ok(record["verdict"]["level"].as_str().unwrap_or("no level").to_owned())
+    });
+    if full {
+        experiment::run(board, workspace, &experiment::Args::only("whole-boot"));
+    }
 }
 
 fn tests(board: &mut Board, workspace: &Workspace, slice: Slice) -> anyhow::Result<()> {
@@ -193,7 +217,7 @@ fn tests(board: &mut Board, workspace: &Workspace, slice: Slice) -> anyhow::Resu
     write(workspace, RUN, &run)
 }
 
-fn write(workspace: &Workspace, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
+pub(crate) fn write(workspace: &Workspace, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
     let file = workspace.results().join(name);
     let text = serde_json::to_string_pretty(value)? + "\n";
     std::fs::create_dir_all(workspace.results())?;

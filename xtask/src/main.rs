@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "talking to the terminal is what xtask is for")]
 
+mod bench;
 mod board;
 mod check;
 mod ci;
@@ -17,6 +18,7 @@ mod process;
 mod report;
 mod setup;
 mod simulate;
+mod soak;
 mod suite;
 mod test;
 mod tidy;
@@ -74,6 +76,8 @@ enum Command {
     Experiment(experiment::Args),
     /// Build the project's container image, with its provenance, from pinned parts
     Image(image::Args),
+    /// Tidegate beside others: each row measures both sides in turns
+    Bench(bench::Args),
     /// Write the report over what the runs left; exit 0 only when the release is allowed
     Report {
         /// The `target/tidegate` directories of all partitions of one run
@@ -83,11 +87,9 @@ enum Command {
     /// From a fresh clone to the answer: exit 0 only when the release is allowed
     Ci(ci::Args),
     #[command(hide = true)]
-    Bench(Later),
-    #[command(hide = true)]
     Explore(Later),
-    #[command(hide = true)]
-    Soak(Later),
+    /// Sixty-four sessions under restarts and kills, for half an hour
+    Soak(soak::Args),
 }
 
 /// Whatever is asked of a command that isn't available yet.
@@ -131,9 +133,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Image(args) => steps("image", 2400, |board| {
             image::run(board, &workspace, args);
         }),
-        Command::Bench(_) => bail!("cargo xtask bench is not available yet"),
+        Command::Bench(args) => bench::run(&workspace, &args),
         Command::Explore(_) => bail!("cargo xtask explore is not available yet"),
-        Command::Soak(_) => bail!("cargo xtask soak is not available yet"),
+        Command::Soak(args) => soak::run(&workspace, &args),
     }
 }
 
