@@ -1,7 +1,7 @@
 //! What is said to people on standard error. Saying it ends nothing: who listened may be gone, or the log's disk full.
 
-use std::fmt::Display;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt::Display;
 use std::io;
 
 /// What a pipe takes without making its writer wait, once `poll` says that it is ready.

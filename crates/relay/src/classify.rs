@@ -136,7 +136,7 @@ fn by_protocol(method: &str) -> Classified {
 }
 
 /// Whether `glob` matches all of `text`.
-fn glob_matches(glob: &str, text: &str) -> bool {
+pub(crate) fn glob_matches(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut g, mut t) = (0, 0);
     // Where to go back to: the last star, and how much of the text it has swallowed.

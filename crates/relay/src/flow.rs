@@ -1,5 +1,6 @@
 //! How a request moves: submitted, held, written, refused. The only place that writes a client's request to a server.
 
+use crate::leases;
 use crate::message::Message;
 use crate::pending::{Entry, Flight, State};
 use crate::refusal::RefusalKind;
@@ -20,6 +21,9 @@ impl Relay {
         if is_planted("refused-at-an-open-gate") && self.asks.owed_by(&session) {
             let refusal = self.draining();
             return self.refuse(number, &refusal, out);
+        }
+        if let Some(refusal) = self.without_lease(number, now) {
+            return self.refuse_waiting(number, &refusal, out);
         }
         if self.held.is_empty() && self.try_write(number, now, out) {
             return;
@@ -63,6 +67,9 @@ impl Relay {
             permit.finish();
             let refusal = self.tool_changed(&entry.work.tool);
             self.refuse_waiting(number, &refusal, out);
+        } else if let Some(refusal) = self.without_lease(number, now) {
+            permit.finish();
+            self.refuse_waiting(number, &refusal, out);
         } else {
             self.write(number, permit, now, out);
         }
@@ -80,6 +87,15 @@ impl Relay {
             self.pending.reclassify(number, now);
         }
         !replayed || was.is_unsafe() || !now.class.is_unsafe()
+    }
+
+    /// The refusal of a call whose session doesn't hold the lease that it needs: when it comes, and when it has waited.
+    fn without_lease(&self, number: u64, now: &Now) -> Option<Refusal> {
+        let entry = self.pending.get(number).filter(|entry| entry.method == "tools/call")?;
+        let (rules, work) = (&self.config.leases, &entry.work);
+        let call = entry.message.as_ref()?;
+        let lease = leases::missing(rules, &self.leases, &work.session, &work.tool, call, now)?;
+        Some(self.lease_required(lease))
     }
 
     fn write(&mut self, number: u64, permit: Permit, now: &Now, out: &mut Vec<Effect>) {

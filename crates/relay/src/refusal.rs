@@ -87,16 +87,21 @@ impl Refusal {
     /// The answer to the request `id`: of a `tools/call` a tool result that the model sees, of anything else an error.
     #[must_use]
     pub fn render_for(&self, id: &RawId, method: &str) -> Vec<u8> {
-        let prompt = self.next_action.prompt();
+        self.render_saying(id, method, &self.next_action.prompt())
+    }
+
+    /// As [`Refusal::render_for`], with another text than the next action's.
+    #[must_use]
+    pub fn render_saying(&self, id: &RawId, method: &str, text: &str) -> Vec<u8> {
         if method == "tools/call" {
             let result = json!({
-                "content": [{ "type": "text", "text": prompt }],
+                "content": [{ "type": "text", "text": text }],
                 "isError": true,
                 "_meta": { "tidegate/refusal": self.to_json() },
             });
             result_line(id, &result.to_string())
         } else {
-            error_line(Some(id), self.kind.code(), &prompt, Some(&self.to_json()))
+            error_line(Some(id), self.kind.code(), text, Some(&self.to_json()))
         }
     }
 }

@@ -3,10 +3,13 @@
 
 use crate::asks::Asks;
 use crate::hold::HoldQueue;
+use crate::leases::{HeldLease, HeldLeases};
 use crate::pending::Pending;
 use crate::refusal::RefusalKind;
 use crate::subscriptions::{StreamFacts, Subscriptions};
-use crate::{Classifier, Counters, DEFAULT_HOLD, InitializeResult, ListCache, RawId, Refusal, StreamId};
+use crate::{
+    Classifier, Counters, DEFAULT_HOLD, InitializeResult, LeaseRules, ListCache, RawId, Refusal, StreamId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +34,18 @@ pub struct RelayConfig {
     pub call_timeout: Option<Duration>,
     /// Classifies the calls.
     pub classifier: Classifier,
+    /// Which calls need a lease.
+    pub leases: LeaseRules,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { hold: DEFAULT_HOLD, call_timeout: None, classifier: Classifier::default() }
+        Self {
+            hold: DEFAULT_HOLD,
+            call_timeout: None,
+            classifier: Classifier::default(),
+            leases: LeaseRules::default(),
+        }
     }
 }
 
@@ -140,6 +150,8 @@ pub struct Relay {
     pub(crate) held: HoldQueue,
     pub(crate) asks: Asks,
     pub(crate) subscriptions: Subscriptions,
+    /// The leases that are held, as far as it matters here.
+    pub(crate) leases: HeldLeases,
     /// Own requests in flight, by upstream id; an empty tag is one whose answer nobody wants.
     pub(crate) own: BTreeMap<u64, String>,
     /// Numbers requests and upstream ids. Never used twice, so that a late answer finds nothing.
@@ -175,6 +187,7 @@ impl Relay {
             held: HoldQueue::default(),
             asks: Asks::default(),
             subscriptions: Subscriptions::default(),
+            leases: HeldLeases::new(),
             own: BTreeMap::new(),
             last_number: 0,
             unsafe_admissions: 0,
@@ -250,6 +263,18 @@ impl Relay {
         self.subscriptions.of(stream)
     }
 
+    /// Whether it matters who holds which lease.
+    #[must_use]
+    pub fn asks_for_leases(&self) -> bool {
+        !self.config.leases.is_empty()
+    }
+
+    /// Who holds which lease now, by their names. To be said again before each other input, as long as
+    /// [`Relay::asks_for_leases`].
+    pub fn leases_are(&mut self, held: BTreeMap<String, HeldLease>) {
+        self.leases = held;
+    }
+
     /// What was dropped so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -293,6 +318,10 @@ impl Relay {
         };
         let wait = if is_planted("refused-and-told-to-go-on") { NextAction::Continue } else { wait };
         self.refusal(RefusalKind::Draining, true, wait)
+    }
+
+    pub(crate) fn lease_required(&self, lease: String) -> Refusal {
+        self.refusal(RefusalKind::LeaseRequired, true, NextAction::ReacquireLease { lease })
     }
 
     pub(crate) fn unavailable(&self, why: &Unavailable) -> Refusal {

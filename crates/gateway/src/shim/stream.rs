@@ -349,9 +349,8 @@ impl Stream {
             match mark {
                 Some(mark) => self.settle_lost(&id, &method, mark),
                 None => {
-                    let error = serde_json::json!({ "code": RefusalKind::Unavailable.code(), "message": message,
-                        "data": self.contact().to_json() });
-                    self.error(&id, &error);
+                    let Some(id) = RawId::new(&id) else { continue };
+                    self.answer(&self.contact().render_saying(&id, &method, message));
                 }
             }
         }

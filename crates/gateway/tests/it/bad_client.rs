@@ -76,7 +76,7 @@ fn rubbish_at_the_socket_is_refused_with_what_to_do() {
         socket_says(&rig, b"{\"wire\":99,\"role\":\"command\"}\n")
             .contains("use the same `tidegate` on both sides")
     );
-    assert!(socket_says(&rig, b"{\"wire\":1,\"role\":\"operator\"}\n").contains("not a hello"));
+    assert!(socket_says(&rig, b"{\"wire\":2,\"role\":\"operator\"}\n").contains("not a hello"));
     // One that says nothing and goes away, and one that is cut off in the middle.
     drop(UnixStream::connect(rig.state().join("tidegate.sock")).unwrap());
     UnixStream::connect(rig.state().join("tidegate.sock")).unwrap().write_all(b"{\"wire\"").unwrap();
@@ -109,7 +109,7 @@ fn commands_with_bad_arguments_exit_with_2_and_say_which() {
     }
     // A client that reads nothing of what it asked for is no harm either.
     let mut socket = UnixStream::connect(rig.state().join("tidegate.sock")).unwrap();
-    socket.write_all(b"{\"wire\":1,\"role\":\"command\"}\n").unwrap();
+    socket.write_all(b"{\"wire\":2,\"role\":\"command\"}\n").unwrap();
     socket.write_all(&b"{\"do\":\"status\"}\n".repeat(200)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut some = [0; 16];

@@ -15,5 +15,7 @@ mod keeper;
 mod packaging;
 mod pipes;
 mod restart;
+mod silence;
+mod tool_leases;
 mod trees;
 mod upgrade;

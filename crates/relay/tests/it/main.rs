@@ -10,6 +10,7 @@ mod handshakes;
 mod holding;
 mod ids;
 mod interleavings;
+mod leases;
 mod limits;
 mod lists;
 mod refusals;

@@ -140,7 +140,9 @@ pub(crate) fn show(effects: &[Effect]) -> Vec<String> {
 fn show_one(effect: &Effect) -> String {
     let lost = |call: &LostCall| format!("{} {} g{}", call.session, call.tool, call.generation);
     match effect {
-        Effect::MarkForwarding { stream, id, class, tool, .. } => format!("mark {stream}#{id} {class} {tool}"),
+        Effect::MarkForwarding { stream, id, class, tool, .. } => {
+            format!("mark {stream}#{id} {class} {tool}")
+        }
         Effect::UnsafePossible { generation } => format!("unsafe possible g{generation}"),
         Effect::WriteServer { line } => format!("> {}", text(line)),
         Effect::ToClient { stream, line } => format!("{stream}< {}", show_answer(text(line))),

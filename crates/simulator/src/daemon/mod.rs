@@ -202,5 +202,6 @@ fn relay_config(world: &World, plan: &ComponentPlan) -> RelayConfig {
         hold: world.story.hold(),
         call_timeout: plan.call_timeout(),
         classifier: Classifier::new(rules, false),
+        ..RelayConfig::default()
     }
 }

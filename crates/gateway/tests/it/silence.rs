@@ -1,0 +1,74 @@
+//! Whoever doesn't listen, or shouts, harms nobody else: not a log's reader, not a server, not a session that was ended.
+
+use serde_json::json;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use tidegate_suite::harness::{PATIENCE, Plan, eventually};
+
+/// More lines of the daemon's log than a pipe holds.
+const LOUD: usize = 4_000;
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    let rig = Plan::new().fault("files", &[]).build();
+    let socket_file = rig.state().join("tidegate.sock");
+    // Its standard error is a pipe that stays open and is never read.
+    let mut daemon = rig.command(None).arg("serve").stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the daemon listens", || UnixStream::connect(&socket_file).is_ok());
+    let mut client = rig.connect("files", "s1");
+    client.tool("append", json!({ "text": "before" }));
+
+    let mut socket = UnixStream::connect(&socket_file).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hello = json!({ "wire": 2, "role": { "stream": { "component": "files", "attach": {} } } });
+    socket.write_all(format!("{hello}\n").as_bytes()).unwrap();
+    let mut welcome = String::new();
+    BufReader::new(socket.try_clone().unwrap()).read_line(&mut welcome).unwrap();
+    assert!(welcome.contains("open"), "{welcome}");
+    // Each of them is worth a line in the log.
+    socket.write_all(&b"without a tag\n".repeat(LOUD)).unwrap();
+    socket.write_all(b"m{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(socket).read_line(&mut answer).unwrap();
+    assert!(answer.contains("result"), "{answer}");
+    client.tool("append", json!({ "text": "after" }));
+    assert_eq!(rig.server("files").executed(), ["before", "after"]);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    rig.leaves_nothing();
+}
+
+#[test]
+fn a_server_that_never_stops_announcing_changes_is_asked_for_its_list_once_at_a_time() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let mut client = rig.connect("files", "s1");
+    let change = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }).to_string();
+    client.tool("append", json!({ "text": "loud", "junk": vec![change; 500] }));
+    client.tool("append", json!({ "text": "next" }));
+    let asked = |method: &str| {
+        let received = rig.server("files").received();
+        received.iter().filter(|it| it["message"]["method"] == method).count()
+    };
+    eventually("the list is asked for again", || asked("tools/list") >= 3);
+    client.tool("append", json!({ "text": "last" }));
+    assert!(asked("tools/list") < 100, "{} times", asked("tools/list"));
+    assert_eq!(client.heard("notifications/tools/list_changed").len(), 500);
+}
+
+#[test]
+fn a_call_of_a_session_that_was_ended_is_answered_where_a_model_sees_it() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let mut client = rig.connect("files", "over");
+    client.tool("append", json!({ "text": "before" }));
+    rig.ops(&["sessions", "end", "over"]).done();
+    let call = client.call("append", json!({ "text": "after" }));
+    let answer = client.answer(&call);
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(answer["result"]["_meta"]["tidegate/refusal"]["kind"], "unavailable", "{answer}");
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("over"), "{answer}");
+    // Anything else gets an error.
+    let other = client.ask("resources/list", json!({}));
+    assert_eq!(other["error"]["code"], 4507, "{other}");
+    assert_eq!(rig.server("files").executed(), ["before"]);
+}
