@@ -18,6 +18,7 @@
 mod evidence;
 pub mod harness;
 mod manifest;
+pub mod soak;
 
 pub use evidence::{Evidence, EvidenceError, directory};
 pub use manifest::{Level, Listed, Pending, manifest};

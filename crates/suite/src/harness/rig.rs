@@ -141,6 +141,13 @@ impl Rig {
         assert!(gone.is_ok(), "left behind: {left:?}");
     }
 
+    /// Waits until nothing runs but the shims, whose clients live.
+    #[track_caller]
+    pub fn leaves_no_server(&self) {
+        let is_shim = |it: &Residue| it.command.contains(" connect ");
+        eventually("no server is left", || Residue::of(&self.root).iter().all(is_shim));
+    }
+
     // --- commands ---
 
     /// A `tidegate` of this rig, as `by` (nobody: `local`).

@@ -6,3 +6,4 @@ mod external;
 mod fault_server;
 mod process;
 mod simulated;
+mod soak;
