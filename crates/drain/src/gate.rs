@@ -5,10 +5,9 @@
 
 use crate::permit::Permit;
 use crate::slab::Slab;
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError, yield_now};
 use crate::{Holder, PermitId, WorkInfo};
 use event_listener::{Event, EventListener};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, DrainId, Now};
 
@@ -208,7 +207,7 @@ impl Gate {
                 return holders;
             }
             // Somebody has been counted and is a few instructions from writing its name down, or from leaving.
-            std::thread::yield_now();
+            yield_now();
         }
     }
 

@@ -45,6 +45,7 @@ mod gate;
 mod permit;
 mod record;
 mod slab;
+mod sync;
 mod verdict;
 mod work;
 

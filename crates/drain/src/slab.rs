@@ -3,10 +3,9 @@
 //! A slot is free when its `live` word is 0. Only the claimer of a slot writes its details, under the slot's own lock,
 //! which nobody else wants unless holders are being listed; the owner frees it with one store.
 
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError, TryLockError};
 use crate::{Holder, WorkInfo};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use tidegate_core::Now;
 
 /// Flags in the low bits of a slot's `live` word; the turn is above them.
@@ -79,7 +78,10 @@ impl Slab {
                 {
                     details.turn += 1;
                     details.admitted_ms = now.boot_ms;
-                    details.work = Some(work.clone());
+                    // Whoever calls the same tool again finds its own name there, and pays nothing for it.
+                    if !details.work.as_ref().is_some_and(|last| Arc::ptr_eq(last, work)) {
+                        details.work = Some(work.clone());
+                    }
                     slot.live.store((details.turn << TURN_SHIFT) | LIVE, Ordering::Release);
                     return PermitId { slot: index, turn: details.turn };
                 }

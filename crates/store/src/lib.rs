@@ -43,6 +43,7 @@ mod memory;
 mod record;
 mod state;
 mod store;
+mod sync;
 mod transact;
 mod txn;
 mod view;

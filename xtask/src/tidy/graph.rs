@@ -13,7 +13,7 @@ use super::Finding;
 const HEAVY: [&str; 3] = ["tokio", "axum", "clap"];
 
 /// Each crate's height. A crate depends only on lower ones; the four at height 2 never see each other.
-const HEIGHTS: [(&str, u8); 17] = [
+const HEIGHTS: [(&str, u8); 18] = [
     ("tidegate-core", 0),
     ("tidegate-store", 1),
     ("tidegate-host", 1),
@@ -28,6 +28,7 @@ const HEIGHTS: [(&str, u8); 17] = [
     ("tidegate", 4),
     ("tidegate-suite", 5),
     ("tidegate-bench", 5),
+    ("tidegate-models", 5),
     ("tidegate-guest", 4),
     ("tidegate-determinism", 5),
     ("xtask", 6),

@@ -14,6 +14,9 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
+/// The setting of how much a stream may send before its window is opened again.
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -42,7 +45,9 @@ impl Connection {
         writer.set_nodelay(true)?;
         writer.set_read_timeout(Some(PATIENCE))?;
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        frame(&mut hello, SETTINGS, 0, 0, &[]);
+        let mut settings = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
+        settings.extend_from_slice(&WINDOW.to_be_bytes());
+        frame(&mut hello, SETTINGS, 0, 0, &settings);
         frame(&mut hello, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
         writer.write_all(&hello)?;
         let reader = BufReader::new(writer.try_clone()?);

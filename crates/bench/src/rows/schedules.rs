@@ -2,7 +2,7 @@
 
 use super::Bench;
 use crate::row::{Goal, Round, Subject};
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::Processor;
 use anyhow::bail;
 use std::sync::Arc;
 use tidegate_core::{BootId, DrainId, Now, WallTime, WorkClass};
@@ -20,7 +20,7 @@ pub(super) const SHUTTLE: Subject = Subject {
 pub(super) const REAL_TIME: Subject = Subject {
     name: "simulated-time",
     ours: "simulated seconds of whole worlds",
-    theirs: "real seconds on one core",
+    theirs: "seconds of a processor",
     unit: "s",
     goal: Goal::AtLeast(1_000.0),
 };
@@ -32,10 +32,10 @@ const NOW: Now = Now { boot: BootId(1), boot_ms: 1, wall: WallTime(0) };
 pub(super) fn beside_shuttle(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
     let count = bench.times(SCHEDULES);
     let mut seed = 0;
-    let per_second = |watch: Stopwatch| Ok(f64::from(count) / watch.elapsed().as_secs_f64());
+    let per_second = |watch: Processor| Ok(f64::from(count) / watch.elapsed().as_secs_f64());
     bench.rounds(
         || {
-            let watch = Stopwatch::start();
+            let watch = Processor::start();
             for _ in 0..count {
                 seed += 1;
                 let _steps = play_model(seed);
@@ -43,7 +43,7 @@ pub(super) fn beside_shuttle(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
             per_second(watch)
         },
         || {
-            let watch = Stopwatch::start();
+            let watch = Processor::start();
             shuttle::check_random(model, count as usize);
             per_second(watch)
         },
@@ -54,7 +54,7 @@ pub(super) fn beside_real_time(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> 
     let worlds = u64::from(bench.times(WORLDS));
     (0..bench.effort.rounds as u64)
         .map(|round| {
-            let watch = Stopwatch::start();
+            let watch = Processor::start();
             let summary = run(&Plan::new(1 + round * worlds, worlds), &mut |_| {});
             if let Some(failure) = summary.failures.first() {
                 bail!("a world broke a rule: {failure}");

@@ -1,10 +1,10 @@
 //! What futures want from the writer thread, bounded, and how the thread waits for it.
 
 use super::reply::{Reply, reply};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::{CommitError, Committed, Txn};
 use event_listener::Event;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How many commits may wait. Futures beyond it wait for room, so that a stalled disk can't take all memory.

@@ -1,7 +1,7 @@
 //! One answer from the writer thread to one future, whatever executor polls it.
 
+use crate::sync::{Arc, Mutex, PoisonError};
 use event_listener::Event;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The side that answers. Dropped without an answer, it says so.
 #[derive(Debug)]
@@ -71,21 +71,5 @@ impl<T> Slot<T> {
             State::Waiting => State::Waiting,
             _ => std::mem::replace(&mut *state, State::Gone),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_comes_once_and_its_absence_is_told() {
-        let (reply_to, answer) = reply();
-        reply_to.send(7);
-        assert_eq!(pollster::block_on(answer.wait()), Some(7));
-        let (reply_to, answer) = reply::<u8>();
-        let waiting = std::thread::spawn(move || pollster::block_on(answer.wait()));
-        drop(reply_to);
-        assert_eq!(waiting.join().unwrap(), None);
     }
 }
