@@ -9,6 +9,7 @@ pub(crate) mod credentials;
 pub(crate) mod documents;
 mod handlers;
 mod housekeeping;
+mod liveness;
 mod operations;
 mod outbox;
 mod plant;

@@ -5,6 +5,7 @@ mod authority;
 mod bad_client;
 mod bad_configuration;
 mod bad_state;
+mod beside;
 mod breaker;
 mod clients;
 mod contract;

@@ -34,6 +34,7 @@ fn a_log_that_nobody_reads_holds_nothing_up() {
     assert!(answer.contains("result"), "{answer}");
     client.tool("append", json!({ "text": "after" }));
     assert_eq!(rig.server("files").executed(), ["before", "after"]);
+    client.close();
     daemon.kill().unwrap();
     daemon.wait().unwrap();
     rig.leaves_nothing();
@@ -59,16 +60,26 @@ fn a_server_that_never_stops_announcing_changes_is_asked_for_its_list_once_at_a_
 #[test]
 fn a_call_of_a_session_that_was_ended_is_answered_where_a_model_sees_it() {
     let rig = Plan::new().fault("files", &[]).start();
-    let mut client = rig.connect("files", "over");
-    client.tool("append", json!({ "text": "before" }));
+    let server = rig.server("files").clone();
+    let (mut busy, mut over) = (rig.connect("files", "busy"), rig.connect("files", "over"));
+    let latch = server.latch("running");
+    let running = busy.call("append", json!({ "text": "running", "until_file": latch.path() }));
+    server.arrives("running");
+    let id = rig.request("ops", &["files"]);
+    rig.reaches(&id, &["Draining"]);
+    let call = over.call("append", json!({ "text": "held" }));
+    let other = over.request("resources/read", json!({ "uri": "ledger://lines" }));
+    rig.holds("files", 2);
+
     rig.ops(&["sessions", "end", "over"]).done();
-    let call = client.call("append", json!({ "text": "after" }));
-    let answer = client.answer(&call);
+    let answer = over.answer(&call);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert_eq!(answer["result"]["_meta"]["tidegate/refusal"]["kind"], "unavailable", "{answer}");
-    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("over"), "{answer}");
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("ended"), "{answer}");
     // Anything else gets an error.
-    let other = client.ask("resources/list", json!({}));
-    assert_eq!(other["error"]["code"], 4507, "{other}");
-    assert_eq!(rig.server("files").executed(), ["before"]);
+    assert_eq!(over.answer(&other)["error"]["code"], 4507);
+    latch.open();
+    busy.result(&running);
+    assert_eq!(rig.ended(&id)["phase"], "Completed");
+    assert_eq!(server.executed(), ["running"]);
 }

@@ -63,7 +63,7 @@ fn a_call_that_was_held_needs_its_lease_when_it_is_released() {
     let latch = server.latch("running");
     let running = other.call("put", json!({ "text": "running", "key": "k", "until_file": latch.path() }));
     server.arrives("running");
-    let id = rig.asks(&["files"]);
+    let id = rig.request("ops", &["files"]);
     rig.reaches(&id, &["Draining"]);
     let calls = [("kept", &kept), ("lost", &lost)]
         .map(|(key, _)| writer.call("append", json!({ "text": key, "key": key })));

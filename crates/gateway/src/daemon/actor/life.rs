@@ -6,6 +6,7 @@ use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
 use crate::daemon::context::{grumble, of_component, say_of};
+use crate::daemon::liveness::{Doubt, Liveness};
 use crate::daemon::revive::{NotRevived, Revived, revive};
 use crate::daemon::start::STDERR_LINES;
 use crate::lines::Line;
@@ -63,6 +64,7 @@ impl Actor {
             ending: None,
             proofs: Vec::new(),
             crashed: false,
+            liveness: Liveness::heard(&self.ctx.now()),
         });
         self.unavailable = None;
         let mut verified = Verified {
@@ -92,6 +94,9 @@ impl Actor {
 
     pub(super) async fn server_said(&mut self, line: std::io::Result<Option<Line>>) {
         let now = self.ctx.now();
+        if let Some(up) = &mut self.up {
+            up.liveness = Liveness::heard(&now);
+        }
         let effects = match line {
             Ok(Some(Line::Whole(line))) => self.relay.server_line(line, &now),
             Ok(Some(Line::TooLong { bytes, head, tail })) => self.relay.server_line_too_long(
@@ -124,6 +129,30 @@ impl Actor {
         let waiting = stdout.buffered().split_inclusive(|byte| *byte == b'\n');
         let whole = waiting.filter_map(|line| line.strip_suffix(b"\n"));
         whole.filter_map(crate::keeper::answers).for_each(|id| calls.end(id));
+    }
+
+    /// Looks into the silence of a server that has nothing to do; ends one that answers nothing.
+    pub(super) async fn look_for_life(&mut self) {
+        let now = self.ctx.now();
+        let gate = self.relay.gate();
+        let busy = self.hands_off || gate.in_flight() > 0 || !gate.is_open() || !self.relay.is_ready();
+        let Some(up) = self.up.as_mut().filter(|up| up.ending.is_none()) else { return };
+        let (liveness, doubt) = up.liveness.look(busy, &now);
+        up.liveness = liveness;
+        let method = match doubt {
+            None => return,
+            Some(Doubt::Ping) => "ping",
+            Some(Doubt::List) => "tools/list",
+            Some(Doubt::Gone) => {
+                let name = &self.config.name;
+                let text =
+                    format!("{name} answers nothing, with nothing to do: it is ended and started again");
+                say_of(&[("component", name)], &text);
+                return self.server_ended().await;
+            }
+        };
+        let asked = self.relay.own_request("", method, "{}");
+        self.perform(asked).await;
     }
 
     /// The server has exited, or closed its output: nothing more is to be had from it.

@@ -8,6 +8,7 @@ mod life;
 
 use super::component::{Handle, Msg, Peer, Proof, Resumed, Seen};
 use super::context::{Context, grumble, of_component};
+use super::liveness::Liveness;
 use super::revive::{NotRevived, Revived};
 use super::start::STDERR_LINES;
 use crate::config::ComponentConfig;
@@ -54,6 +55,7 @@ struct Up {
     proofs: Vec<oneshot::Sender<Proof>>,
     /// It ended by itself.
     crashed: bool,
+    liveness: Liveness,
 }
 
 pub(super) struct Actor {
@@ -129,6 +131,7 @@ impl Actor {
                 Wake::Tick => {
                     let effects = self.relay.tick(&self.ctx.now());
                     self.perform(effects).await;
+                    self.look_for_life().await;
                 }
             }
         }
@@ -140,8 +143,9 @@ impl Actor {
     /// Every branch is: lines stay in their buffers, messages in the mailbox.
     async fn wake(&mut self) -> Wake {
         let now_ms = self.ctx.now().boot_ms;
-        let tick =
-            self.relay.next_deadline().map_or(IDLE, |at| Duration::from_millis(at.saturating_sub(now_ms)));
+        let life = self.up.as_ref().filter(|up| up.ending.is_none()).map(|up| up.liveness.due_ms());
+        let due = self.relay.next_deadline().into_iter().chain(life).min();
+        let tick = due.map_or(IDLE, |at| Duration::from_millis(at.saturating_sub(now_ms)));
         let Self { inbox, up, reviving, .. } = self;
         let (mut said, mut exited, mut ended) = (None, None, None);
         if let Some(Up { stdout, handle, reading, ending, .. }) = up {
