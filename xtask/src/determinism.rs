@@ -62,7 +62,7 @@ fn by_default(workspace: &Workspace, args: &mut CheckArgs) -> anyhow::Result<()>
 }
 
 /// The binary whose controls run beside the subject.
-fn companion(workspace: &Workspace) -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn companion(workspace: &Workspace) -> anyhow::Result<std::path::PathBuf> {
     let status = Command::new("cargo")
         .args(["build", "--package", "tidegate-determinism", "--bins"])
         .current_dir(&workspace.root)

@@ -10,6 +10,7 @@ mod ci;
 mod clock;
 mod determinism;
 mod experiment;
+mod explore;
 mod image;
 mod machine;
 mod nextest;
@@ -28,7 +29,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::{Parser, Subcommand};
 
 use board::Board;
@@ -86,17 +86,10 @@ enum Command {
     },
     /// From a fresh clone to the answer: exit 0 only when the release is allowed
     Ci(ci::Args),
-    #[command(hide = true)]
-    Explore(Later),
+    /// One snapshot of the image's conversation, continued from many seeds, with the bullets held against each of them
+    Explore(explore::Args),
     /// Sixty-four sessions under restarts and kills, for half an hour
     Soak(soak::Args),
-}
-
-/// Whatever is asked of a command that isn't available yet.
-#[derive(Debug, clap::Args)]
-struct Later {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _anything: Vec<String>,
 }
 
 fn main() -> ExitCode {
@@ -134,7 +127,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             image::run(board, &workspace, args);
         }),
         Command::Bench(args) => bench::run(&workspace, &args),
-        Command::Explore(_) => bail!("cargo xtask explore is not available yet"),
+        Command::Explore(args) => explore::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
     }
 }

@@ -16,6 +16,12 @@ pub enum RunError {
     /// The image or directory can't be a subject's root.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// What this needs isn't there.
+    #[error("{detail}")]
+    Unavailable {
+        /// What is missing, and how to get it.
+        detail: String,
+    },
     /// A number outside its bounds.
     #[error("{what} is {value}; give a value from {min} to {max}")]
     OutOfBounds {

@@ -37,6 +37,7 @@ pub mod document;
 mod error;
 mod examine;
 mod executor;
+mod explore;
 mod factor;
 pub mod go_no_go;
 mod guard;
@@ -61,6 +62,7 @@ pub use args::CheckArgs;
 pub use check::run;
 pub use error::RunError;
 pub use executor::{MACHINE_MODULES, Part};
+pub use explore::{Visit, explore};
 pub use factor::Factor;
 pub use plan::{Condition, DEFAULT_CACHE, ExecutorKind, Plan};
 pub use record::{

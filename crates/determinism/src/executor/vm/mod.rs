@@ -40,6 +40,9 @@ const LIMIT_PER_DEADLINE: u32 = 100;
 const MAX_LIMIT: Duration = Duration::from_secs(3_600);
 /// What every snapshot is made from: the seed of a restored run comes into it afterwards.
 const SNAPSHOT_SEED: u64 = 1;
+/// The emulator was seen to end without a word while it saved a machine. That is nothing to the runs, all of which begin
+/// with one and the same file.
+const ATTEMPTS_TO_SAVE: usize = 3;
 /// The request that a machine is given first, and the one that it goes on with after a pause.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
@@ -102,7 +105,7 @@ impl<'a> Vm<'a> {
         let key = Shelf::key(&["booted", &self.made_of(shape)]);
         let kept = self.shelf.get(&key, |file| {
             let start = Start { controlled: true, ..self.start(shape) };
-            Machine::start(&start)?.save_at(Status::Waiting, file, BOOT_LIMIT, progress)
+            save(&start, Status::Waiting, file, BOOT_LIMIT, progress)
         })?;
         match kept {
             Kept::Snapshot(file) => Ok(file),
@@ -134,7 +137,7 @@ impl<'a> Vm<'a> {
                 snapshot: Some(booted),
                 ..self.start(shape)
             };
-            Machine::start(&start)?.save_at(Status::Paused, file, limit(job.deadline), progress)
+            save(&start, Status::Paused, file, limit(job.deadline), progress)
         })
     }
 
@@ -236,6 +239,24 @@ impl Executor for Vm<'_> {
             Part::Restored => self.restore(job, &shape, progress),
         }
     }
+}
+
+/// Writes a snapshot of the machine when the guest is at `status`; false when it never is.
+fn save(
+    start: &Start<'_>,
+    status: Status,
+    file: &File,
+    limit: Duration,
+    progress: &mut Progress<'_>,
+) -> Result<bool, Failure> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS_TO_SAVE {
+        match Machine::start(start)?.save_at(status, file, limit, progress) {
+            Err(failure) if failure.reason == Reason::StartFailed => last = Some(failure),
+            outcome => return outcome,
+        }
+    }
+    last.map_or(Ok(false), Err)
 }
 
 /// How long the host waits for a machine whose tasks have this long in its own time.

@@ -31,6 +31,9 @@ const SHIFT: u8 = 0;
 const PROCESSOR: &str = "max";
 /// Enough for three language runtimes.
 const MEMORY_MIB: u32 = 1_024;
+/// Room for translated code: with the machine's own memory it bounds what one takes of the host's. When it's full the
+/// emulator begins anew, which takes time of the host's and none of the machine's.
+const TRANSLATED_MIB: u32 = 160;
 /// Where a machine's calendar begins.
 const DATE: &str = "2026-01-01T00:00:00";
 /// No console but the kernel's log, and off instead of hanging when the kernel gives up.
@@ -171,7 +174,7 @@ impl Machine {
     }
 
     /// The length of the reply of a machine that has ended.
-    fn replied(&self) -> Result<usize, Failure> {
+    fn replied(&mut self) -> Result<usize, Failure> {
         if let Some(Status::Replied(length)) = self.status() {
             return Ok(length);
         }
@@ -226,13 +229,14 @@ impl Machine {
     }
 
     /// An error with what the emulator said about it.
-    fn why(&self, error: io::Error) -> io::Error {
+    fn why(&mut self, error: io::Error) -> io::Error {
         let said = content(&self.complaints);
         let said = String::from_utf8_lossy(&said);
-        match said.trim() {
-            "" => error,
-            said => io::Error::other(format!("{error} ({said})")),
-        }
+        let ended = match self.child.try_wait() {
+            Ok(Some(status)) => format!("the emulator ended with {status}"),
+            _ => "the emulator runs".to_owned(),
+        };
+        io::Error::other(format!("{error} ({ended}) {}", said.trim()).trim_end().to_owned())
     }
 }
 
@@ -250,7 +254,8 @@ fn arguments(start: &Start<'_>, speaks: bool, files: [&File; 3]) -> io::Result<V
     let root_bytes = fs::metadata(start.root)?.len();
     let (kernel, root) = (start.files.kernel.display(), start.root.display());
     let mut words: Vec<String> = [
-        "-machine q35,nvdimm=on -accel tcg,thread=single -smp 1 -nodefaults -no-user-config",
+        "-machine q35,nvdimm=on -smp 1 -nodefaults -no-user-config",
+        &format!("-accel tcg,thread=single,tb-size={TRANSLATED_MIB}"),
         "-display none -monitor none -no-reboot",
         &format!("-cpu {processor} -m {memory_mib}M,slots=2,maxmem=4G"),
         &format!("-rtc base={DATE},clock=vm -seed {}", start.seed),
