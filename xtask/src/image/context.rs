@@ -98,16 +98,13 @@ fn copy(workspace: &Workspace, name: &str) -> anyhow::Result<String> {
 fn tidegate(workspace: &Workspace, timer: &Timer) -> anyhow::Result<String> {
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
-    let remap = |from: &str, to: &str| format!("\"--remap-path-prefix={from}={to}\"");
-    let flags = [
-        "\"-Ctarget-feature=+crt-static\"".to_owned(),
-        remap(&home.context("neither CARGO_HOME nor HOME is set")?, "/cargo"),
-        remap(&workspace.root.display().to_string(), "/tidegate"),
-    ];
+    let home = home.context("neither CARGO_HOME nor HOME is set")?;
+    // cargo names the workspace's own files without their directory; those of others are below its home.
+    let flags = format!("[\"-Ctarget-feature=+crt-static\", \"--remap-path-prefix={home}=/cargo\"]");
     let mut command = Command::new("cargo");
     command.args(["build", "--release", "--locked", "--package", "tidegate", "--bin", "tidegate"]);
     command.args(["--target", PLATFORM, "--config", "profile.release.strip=true", "--config"]);
-    command.arg(format!("target.{PLATFORM}.rustflags=[{}]", flags.join(",")));
+    command.arg(format!("target.{PLATFORM}.rustflags={flags}"));
     command.current_dir(&workspace.root).env_remove("RUSTFLAGS");
     Program { what: "cargo build of tidegate", command, show: Show::Kept, logs: &workspace.logs() }
         .succeed(timer)?;
