@@ -7,6 +7,7 @@ mod executors;
 mod image;
 mod known_truths;
 mod left_behind;
+mod machine;
 mod machine_record;
 mod no_result;
 mod record;
