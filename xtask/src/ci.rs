@@ -24,6 +24,8 @@ use crate::workspace::Workspace;
 
 /// Everything together, on two cores. Setup isn't counted: what it installs once per machine has budgets of its own.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
+/// Sizes of tests that are larger at night.
+const FULL_SIZES: [(&str, &str); 1] = [("TIDEGATE_KILLS", "1000")];
 /// The nightly run is as long as a night's machine is free.
 const FULL_BUDGET: Duration = Duration::from_secs(3 * 60 * 60);
 
@@ -52,7 +54,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<bool> {
             determinism(&mut board, workspace, args.full);
             benchmark(&mut board, workspace, args.full);
         }
-        tests(&mut board, workspace, slice)?;
+        tests(&mut board, workspace, slice, args.full)?;
         if args.full {
             peers::run(&mut board, workspace);
         }
@@ -190,7 +192,7 @@ fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
     }
 }
 
-fn tests(board: &mut Board, workspace: &Workspace, slice: Slice) -> anyhow::Result<()> {
+fn tests(board: &mut Board, workspace: &Workspace, slice: Slice, full: bool) -> anyhow::Result<()> {
     let mut listed = None;
     let again = match slice {
         Slice::WHOLE => "cargo nextest run --workspace --profile ci".to_owned(),
@@ -201,7 +203,7 @@ fn tests(board: &mut Board, workspace: &Workspace, slice: Slice) -> anyhow::Resu
         let ran = if slice == Slice::WHOLE { whole.clone() } else { nextest::list(workspace, timer, slice)? };
         let note = format!("{} of {} tests", ran.len(), whole.len());
         listed = Some((whole, ran));
-        nextest::run(workspace, timer, "ci", slice, &[])?;
+        nextest::run(workspace, timer, "ci", slice, &[], if full { &FULL_SIZES } else { &[] })?;
         Ok(note)
     });
     let (whole, ran) = listed.unwrap_or_default();

@@ -60,16 +60,18 @@ impl FromStr for Slice {
     }
 }
 
-/// Runs tests and shows them as they end. `selection` are further arguments of `cargo nextest run`.
+/// Runs tests and shows them as they end. `selection` are further arguments of `cargo nextest run`, `sizes` variables that
+/// make some tests larger.
 pub(crate) fn run(
     workspace: &Workspace,
     timer: &Timer,
     profile: &str,
     slice: Slice,
     selection: &[String],
+    sizes: &[(&str, &str)],
 ) -> anyhow::Result<()> {
     let mut command = nextest(workspace, "run", profile, slice);
-    command.args(selection);
+    command.args(selection).envs(sizes.iter().copied());
     Program { what: "cargo nextest run", command, show: Show::Live, logs: &workspace.logs() }
         .succeed(timer)
         .map(drop)

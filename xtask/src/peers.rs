@@ -52,7 +52,7 @@ pub(crate) fn install_more(board: &mut Board, workspace: &Workspace) -> bool {
 pub(crate) fn run(board: &mut Board, workspace: &Workspace) -> bool {
     board.step(&Step::new("peers", BUDGET_S, "cargo xtask peers"), |timer| {
         let selection = ["--ignore-default-filter", "-E", "package(tidegate-suite) & test(/^external::/)"];
-        nextest::run(workspace, timer, "ci", Slice::WHOLE, &selection.map(str::to_owned))?;
+        nextest::run(workspace, timer, "ci", Slice::WHOLE, &selection.map(str::to_owned), &[])?;
         Ok("every client with every server".to_owned())
     })
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(board: &mut Board, workspace: &Workspace) {
     }
     board.step(&Step::new("suite", 600, "cargo xtask suite"), |timer| {
         let selection = ["-E".to_owned(), "package(tidegate-suite)".to_owned()];
-        nextest::run(workspace, timer, "default", Slice::WHOLE, &selection)?;
+        nextest::run(workspace, timer, "default", Slice::WHOLE, &selection, &[])?;
         Ok(String::new())
     });
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(board: &mut Board, workspace: &Workspace, selection: &[String]
     }
     let again = format!("cargo nextest run --workspace {}", selection.join(" "));
     board.step(&Step::new("tests", 900, again.trim_end()), |timer| {
-        nextest::run(workspace, timer, "default", Slice::WHOLE, selection)?;
+        nextest::run(workspace, timer, "default", Slice::WHOLE, selection, &[])?;
         Ok(String::new())
     });
     if selection.is_empty() {

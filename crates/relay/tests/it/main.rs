@@ -5,6 +5,7 @@
 mod bytes;
 mod cancelling;
 mod classes;
+mod corpus;
 mod death;
 mod handshakes;
 mod holding;

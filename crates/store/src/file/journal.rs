@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_core::Revision;
 
+/// No epoch, generation or revision is beyond this: a thousand commits a microsecond would take 292 years to get there, and
+/// a number that can still be counted on never runs over.
+const MAX_COUNT: u64 = u64::MAX >> 1;
+
 /// Bytes at the end of a journal that are no whole record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tail {
@@ -198,6 +202,9 @@ impl Journal {
 }
 
 fn read_snapshot(path: &Path, header: &Header, mut scan: Scan<'_>) -> Result<(State, Position), FileError> {
+    if header.epoch.0.max(header.generation) > MAX_COUNT {
+        return Err(damaged(path, scan.position(), "its header counts beyond what is possible"));
+    }
     let mut records = Vec::new();
     loop {
         let before = scan.position();
@@ -214,6 +221,9 @@ fn read_snapshot(path: &Path, header: &Header, mut scan: Scan<'_>) -> Result<(St
                 let base = Base::decode(frame.body).map_err(bad)?;
                 if base.records != records.len() as u64 {
                     return Err(bad("its snapshot has lost records"));
+                }
+                if base.revision.0 > MAX_COUNT {
+                    return Err(bad("its revision is impossible"));
                 }
                 return Ok((State::new(header.epoch, base.revision, records), scan.position()));
             }

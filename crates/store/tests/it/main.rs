@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "outside a test function an unwrap fails the test all the same")]
 
 mod contract;
+mod corpus;
 mod damage;
 mod durability;
 mod faults;
