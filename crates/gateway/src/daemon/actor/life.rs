@@ -65,6 +65,7 @@ impl Actor {
             proofs: Vec::new(),
             crashed: false,
             liveness: Liveness::heard(&self.ctx.now()),
+            looked_at: 0,
         });
         self.unavailable = None;
         let mut verified = Verified {
@@ -119,16 +120,22 @@ impl Actor {
 
     /// The keeper's table follows the relay: what the server has answered isn't running any more, nor is what it has
     /// answered in lines that were read and are still to be looked at.
-    fn answered(&self) {
-        let Some(Up { handle, stdout, .. }) = &self.up else { return };
+    fn answered(&mut self) {
+        let Some(Up { handle, stdout, looked_at, .. }) = &mut self.up else { return };
         let calls = handle.calls();
         if calls.is_empty() {
+            *looked_at = 0;
             return;
         }
         calls.ended(|id| self.relay.is_flying(id));
-        let waiting = stdout.buffered().split_inclusive(|byte| *byte == b'\n');
-        let whole = waiting.filter_map(|line| line.strip_suffix(b"\n"));
-        whole.filter_map(crate::keeper::answers).for_each(|id| calls.end(id));
+        // Once for each read: what is left shrinks from line to line.
+        let left = stdout.buffered();
+        if left.len() > *looked_at {
+            let whole =
+                left.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+            whole.filter_map(crate::keeper::answers).for_each(|id| calls.end(id));
+        }
+        *looked_at = if left.contains(&b'\n') { left.len() } else { 0 };
     }
 
     /// Looks into the silence of a server that has nothing to do; ends one that answers nothing.

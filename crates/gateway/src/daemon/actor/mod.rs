@@ -56,6 +56,8 @@ struct Up {
     /// It ended by itself.
     crashed: bool,
     liveness: Liveness,
+    /// How much of what was read is left whose whole lines have been looked at for answers.
+    looked_at: usize,
 }
 
 pub(super) struct Actor {
