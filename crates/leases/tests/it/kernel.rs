@@ -102,11 +102,11 @@ fn a_holder_stopped_for_longer_than_its_ttl_has_lost_a_lease_that_runs_out_and_w
     // It may have renewed just before it was stopped, and not after.
     assert!(clock.now().since(stopped.boot_ms) >= (MIN_TTL + GRACE - MIN_TTL / 3).as_millis() as u64);
     assert!(successor.fence > former);
-    FenceGuard::beside(&state.path().join("resource")).enter(successor.fence).map(drop).unwrap();
+    FenceGuard::beside(state.path().join("resource")).enter(successor.fence).map(drop).unwrap();
 
     signal(&holder, Signal::CONT);
     assert!(!asked(&mut holder).1, "it knows before it does anything");
-    let late = FenceGuard::beside(&state.path().join("resource")).enter(former).map(drop);
+    let late = FenceGuard::beside(state.path().join("resource")).enter(former).map(drop);
     assert!(late.is_err(), "and the resource knows as well");
     assert_eq!(block_on(leases.get(&successor.key)).unwrap().unwrap().fence, successor.fence);
 }
