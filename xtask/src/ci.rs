@@ -162,7 +162,7 @@ fn benchmark(board: &mut Board, workspace: &Workspace, full: bool) {
 /// The small image in the emulated machine, and natively beside it: one boot, two restored runs and the controls; in
 /// full, straight boots and a load too, and the experiment on the whole image.
 fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
-    if !image::run(board, workspace, image::Args { small: !full, twice: false }) {
+    if !image::run(board, workspace, image::Args { small: !full, twice: full }) {
         return;
     }
     let (args, budget_s): (&[&str], u64) = if full {

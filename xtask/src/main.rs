@@ -71,7 +71,7 @@ enum Command {
     /// The ten bullets, simulated and against real processes
     Suite,
     /// Whether a program does the same again when it is run again, and what differs
-    Determinism(tidegate_determinism::CheckArgs),
+    Determinism(Box<tidegate_determinism::CheckArgs>),
     /// The container determinism experiment again, each check with its own record
     Experiment(experiment::Args),
     /// Build the project's container image, with its provenance, from pinned parts
@@ -117,7 +117,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test { selection } => steps("test", 1200, |board| test::run(board, &workspace, &selection)),
         Command::Simulate(args) => simulate::run(&workspace, &args),
         Command::Suite => steps("suite", 1200, |board| suite::run(board, &workspace)),
-        Command::Determinism(args) => determinism::run(&workspace, args),
+        Command::Determinism(args) => determinism::run(&workspace, *args),
         Command::Experiment(args) => {
             steps("experiment", 6 * 3600, |board| experiment::run(board, &workspace, &args))
         }
