@@ -1,7 +1,7 @@
 //! The command line of the MCP inspector: a client that connects, asks once and goes.
 
 use super::servers::{House, Outside};
-use super::tour::{kill, upgrade};
+use super::tour::kill;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -58,7 +58,6 @@ pub(super) fn visits(names: &[&str]) {
     for server in &servers {
         call(&rig, server, "after a restart");
         kill(&rig, server.name);
-        upgrade(&rig, server);
     }
     rig.kill();
     rig.serve();

@@ -47,12 +47,6 @@ pub(super) fn through(sdk: Sdk, names: &[&str]) {
     }
     everybody_is_answered(&mut visits, "after their servers were killed");
 
-    // An upgrade, to a command that does the same under another name.
-    for visit in &visits {
-        upgrade(&rig, &visit.server);
-    }
-    everybody_is_answered(&mut visits, "after an upgrade");
-
     rig.kill();
     rig.serve();
     everybody_is_answered(&mut visits, "after the daemon was killed");
@@ -106,12 +100,4 @@ pub(super) fn kill(rig: &Rig, name: &str) {
     until(&format!("{name} is there again"), || {
         Some(rig.component(name)).filter(|it| it["state"] == "ready" && it["pid"] != before["pid"])
     });
-}
-
-/// An upgrade of a server to the same, started through `env`.
-pub(super) fn upgrade(rig: &Rig, server: &Outside) {
-    let mut ask = vec!["restart", "request", server.name, "--reason", "another command", "--command", "env"];
-    ask.extend(server.command.iter().map(String::as_str));
-    let id = rig.ops(&ask).done()["operation"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(rig.ended(&id)["phase"], "Completed");
 }
