@@ -3,7 +3,7 @@
 //! Pure. A cause is confirmed only where everything pinned gave the same record each time, and changing one of the
 //! cause's own factors gave another one. Must never call a cause confirmed by the shape of a difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -74,29 +74,30 @@ pub(crate) struct Runs {
     pub(crate) part: &'static str,
     /// With everything pinned; the first one is compared with all others.
     pub(crate) pinned: Vec<Trace>,
-    /// With one factor changed; a factor that can't be moved has a reason instead of a run.
-    pub(crate) moved: Vec<(Factor, String, Option<Trace>)>,
+    /// With one factor changed, once or several times; a factor that can't be moved has a reason instead of a run.
+    pub(crate) moved: Vec<(Factor, String, Vec<Trace>)>,
 }
 
 /// The matrix; `None` without a pinned run to compare with.
 pub(crate) fn matrix(runs: &Runs) -> Option<Ablation> {
     let (reference, again) = runs.pinned.split_first()?;
-    let mut unsteady = BTreeMap::new();
+    let mut unsteady = BTreeSet::new();
     for other in again {
-        note(&mut unsteady, reference, other, ());
+        unsteady.extend(differing_places(reference, other));
     }
     let mut cells: BTreeMap<Place, Vec<Factor>> = BTreeMap::new();
     let mut factors = Vec::new();
-    for (factor, change, trace) in &runs.moved {
-        let differing = trace.as_ref().map_or(0, |trace| note(&mut cells, reference, trace, *factor));
-        let (runs, change) = (u32::from(trace.is_some()), change.clone());
-        factors.push(Moved { factor: *factor, change, runs, differing });
+    for (factor, change, traces) in &runs.moved {
+        let places = moved_places(reference, traces);
+        let (differing, change) = (places.len(), change.clone());
+        places.into_iter().for_each(|place| cells.entry(place).or_default().push(*factor));
+        factors.push(Moved { factor: *factor, change, runs: count(traces, |_| true), differing });
     }
     let lines_left_out = cells.len().saturating_sub(MAX_LINES);
     let lines_steady = reference.records().saturating_sub(cells.len());
     let lines = cells.into_iter().take(MAX_LINES).map(|((stream, index), factors)| Line {
         text: reference.events(&stream).get(index).map(|event| shown(event)),
-        steady: !unsteady.contains_key(&(stream.clone(), index)),
+        steady: !unsteady.contains(&(stream.clone(), index)),
         stream,
         index,
         factors,
@@ -115,20 +116,24 @@ pub(crate) fn matrix(runs: &Runs) -> Option<Ablation> {
 
 type Place = (String, usize);
 
-/// Notes a mark at each place where two traces differ, and returns how many those are.
-fn note<M>(marks: &mut BTreeMap<Place, Vec<M>>, left: &Trace, right: &Trace, mark: M) -> usize
-where
-    M: Copy,
-{
-    let mut places = 0;
-    for difference in left.differences(right) {
-        let stream = difference.stream;
-        for index in differing(left.events(&stream), right.events(&stream)) {
-            marks.entry((stream.clone(), index)).or_default().push(mark);
-            places += 1;
-        }
+/// The places that a change has moved: they differ from what was pinned, and each run with the change agrees on them. One
+/// that the runs with the change don't agree on is free, and no factor's.
+fn moved_places(reference: &Trace, changed: &[Trace]) -> BTreeSet<Place> {
+    let Some((first, again)) = changed.split_first() else { return BTreeSet::new() };
+    let mut places = differing_places(reference, first);
+    for other in again {
+        let free = differing_places(first, other);
+        places.retain(|place| !free.contains(place));
     }
     places
+}
+
+fn differing_places(left: &Trace, right: &Trace) -> BTreeSet<Place> {
+    let in_stream = |stream: String| {
+        let places = differing(left.events(&stream), right.events(&stream));
+        places.into_iter().map(move |index| (stream.clone(), index))
+    };
+    left.differences(right).into_iter().flat_map(|difference| in_stream(difference.stream)).collect()
 }
 
 /// The places where two streams differ. Where one has more records than the other they are aligned first: after an
@@ -258,7 +263,7 @@ mod tests {
     const PINNED: [&str; 3] = ["at 12:00:00", "id 00ff", "pid 7"];
 
     fn ablation(again: &[&str], moved: &[(Factor, &[&str])]) -> Ablation {
-        let moved = moved.iter().map(|(factor, stdout)| (*factor, "a → b".to_owned(), Some(trace(stdout))));
+        let moved = moved.iter().map(|(factor, stdout)| (*factor, "a → b".to_owned(), vec![trace(stdout)]));
         let pinned = vec![trace(&PINNED), trace(again)];
         matrix(&Runs { executor: "vm", part: "boot", pinned, moved: moved.collect() }).unwrap()
     }
@@ -285,11 +290,21 @@ mod tests {
 
     #[test]
     fn a_factor_that_cannot_be_moved_says_why_and_differs_nowhere() {
-        let moved = vec![(Factor::FileOrder, "names are always sorted".to_owned(), None)];
+        let moved = vec![(Factor::FileOrder, "names are always sorted".to_owned(), Vec::new())];
         let runs = Runs { executor: "vm", part: "boot", pinned: vec![trace(&PINNED)], moved };
         let ablation = matrix(&runs).unwrap();
         assert_eq!((ablation.factors[0].runs, ablation.factors[0].differing), (0, 0));
         assert_eq!(matrix(&Runs { pinned: Vec::new(), ..runs }), None);
+    }
+
+    #[test]
+    fn what_differs_from_run_to_run_is_no_factors() {
+        let moved = [["at 13:00:00", "id 1234", "pid 7"], ["at 13:00:00", "id 5678", "pid 7"]];
+        let moved = vec![(Factor::RtcBase, "a → b".to_owned(), moved.map(|run| trace(&run)).to_vec())];
+        let runs = Runs { executor: "sandbox", part: "boot", pinned: vec![trace(&PINNED)], moved };
+        let ablation = matrix(&runs).unwrap();
+        let rows: Vec<usize> = ablation.lines.iter().map(|line| line.index).collect();
+        assert_eq!((rows, ablation.factors[0].runs), (vec![0], 2));
     }
 
     fn check_places(left: &[&str], right: &[&str], expected: &[usize]) {
