@@ -15,8 +15,8 @@ use crate::record::{Cause, Confidence, Divergence};
 pub(crate) const MAX_LINES: usize = 400;
 /// Entries of the table that aligns two streams: 16 MiB.
 const MAX_TABLE: usize = 4 << 20;
-/// Characters of a record that are kept in its row.
-const MAX_TEXT: usize = 160;
+/// Characters of a record that are kept in its row: as many as a divergence shows, with which it is compared.
+const MAX_TEXT: usize = 400;
 
 /// Which factor makes which records differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
