@@ -132,12 +132,11 @@ fn conclude(workspace: &Workspace, args: &Args, seen: &Seen) -> anyhow::Result<E
         print!("{text}");
     } else {
         println!(
-            "{} visits: {} interleavings of threads, {} orders of answers, {} findings; {:.0} s of processor time",
+            "{} visits: {} interleavings of threads, {} orders of answers, {} findings",
             seen.visits,
             seen.interleavings.len(),
             seen.orders.len(),
-            seen.findings.len(),
-            seen.cpu_s
+            seen.findings.len()
         );
         println!("record: {}", file.display());
     }
