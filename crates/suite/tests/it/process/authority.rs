@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use serde_json::json;
-use tidegate_suite::harness::{Plan, eventually};
+use tidegate_suite::harness::{Plan, Process, eventually, until};
 
 pub(super) fn no_unilateral_restart() {
     let mut rig =
@@ -38,13 +38,23 @@ pub(super) fn no_unilateral_restart() {
     untouched(&rig);
 
     // No other door.
-    rig.local(&["reload"]).cannot();
+    assert_eq!(rig.local(&["reload"]).done()["operations"], json!([]));
     let second = rig.serve_raw(&[]).wait();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
     let mut takeover = rig.command(None);
-    assert_eq!(takeover.args(["serve", "--takeover"]).output().unwrap().status.code(), Some(2));
+    takeover.args(["serve", "--takeover"]);
+    let takeover = Process::start("a daemon that would take over", takeover);
+    let asked = until("the takeover is asked for", || {
+        let operations = rig.status()["operations"].clone();
+        operations.as_array().unwrap().iter().find(|it| it["intent"] == "takeover").cloned()
+    });
+    assert_eq!(asked["phase"], "Requested");
+    rig.ops(&["restart", "deny", asked["id"].as_str().unwrap()]).done();
+    assert_eq!(takeover.wait().code, Some(1));
     rig.daemon().signal(Signal::HUP);
-    eventually("the daemon says what a hang-up does", || rig.daemon().stderr().contains("not available yet"));
+    eventually("the daemon says what a hang-up does", || {
+        rig.daemon().stderr().contains("nothing was restarted")
+    });
     untouched(&rig);
     assert_eq!(session.tool("append", json!({ "text": "a" }))["structuredContent"]["start"], 1);
 
