@@ -5,7 +5,9 @@
 //! turns it on.
 
 #[cfg(all(feature = "planted", not(debug_assertions)))]
-compile_error!("the feature `planted` makes decisions wrong on purpose: it is for the simulator and never for a release");
+compile_error!(
+    "the feature `planted` makes decisions wrong on purpose: it is for the simulator and never for a release"
+);
 
 /// Whether this wrong decision is to be made on this thread.
 #[cfg(not(feature = "planted"))]
