@@ -183,6 +183,8 @@ pub(super) fn the_state_directory_is_enough() {
     assert_eq!(texts(&resumed["facts"]["notes"], "text"), ["step 3 of 7 is done"]);
     assert_eq!(next_action(&resumed), "StateReset");
 
+    // The server has outlived its daemon with that call; the next one starts when it has ended.
+    latch.open();
     // Killed after its server was told to stop: that restart is carried forward.
     rig.is_ready("files");
     let stopping = rig.request("ops", &["files"]);
