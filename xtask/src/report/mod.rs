@@ -3,6 +3,7 @@
 
 mod bullets;
 mod decide;
+mod glance;
 pub(crate) mod model;
 mod story;
 

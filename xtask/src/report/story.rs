@@ -5,13 +5,16 @@ use serde_json::Value;
 use tidegate_determinism::document::{Block, Span, Text, code, plain, strong};
 
 use super::bullets::BULLETS;
+use super::glance;
 use super::model::{Level, Outcome, Proof, Release, Report, Status};
 
 pub(crate) const TITLE: &str = "Tidegate: may this version be released?";
 
 pub(crate) fn tell(report: &Report) -> Vec<Block> {
+    let picture = |title: &str, html: String| Block::Picture { title: title.to_owned(), html };
     let mut blocks = vec![
         Block::Title(TITLE.to_owned()),
+        picture("", glance::banner(report)),
         Block::Paragraph(vec![plain(
             "Tidegate stands between agent sessions and the servers that they share, and restarts a server without losing \
              a session, an answer or a lock. Each version has to prove ten promises, the bullets, before it may be \
@@ -33,6 +36,7 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
         strong("External"),
         plain(": the same on a gateway that isn't ours, when one is configured."),
     ]));
+    blocks.push(picture("At a glance", glance::grid(report)));
     blocks.push(bullets(report));
     blocks.push(Block::Heading("Evidence".to_owned()));
     blocks.push(evidence(report));

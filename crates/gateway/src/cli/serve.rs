@@ -1,8 +1,8 @@
 //! `tidegate serve`: the daemon in the foreground.
 
 use super::Global;
+use crate::config::is_of_a_client;
 use crate::config::mcp::Import;
-use crate::config::{Config, is_of_a_client};
 use crate::exit::{CliError, CliResult, Outcome};
 use crate::log::{self, Level, LogFormat};
 use std::path::Path;
@@ -14,16 +14,15 @@ pub(super) fn run(
     log_format: LogFormat,
 ) -> CliResult {
     log::begin(log_format);
-    let config = match mcp_config {
-        Some(file) if !is_of_a_client(file) => {
-            return Err(CliError::cannot(format!(
-                "{} does not end in .json; --config takes a tidegate.toml",
-                file.display()
-            )));
-        }
-        Some(file) => Config::load(file).map_err(CliError::cannot)?,
-        None => global.load()?,
-    };
+    if let Some(file) = mcp_config.filter(|file| !is_of_a_client(file)) {
+        return Err(CliError::cannot(format!(
+            "{} does not end in .json; --config takes a tidegate.toml",
+            file.display()
+        )));
+    }
+    let named = mcp_config.map(Path::to_owned).or_else(|| global.config.clone());
+    let global = &Global { config: named, ..global.clone() };
+    let config = global.load()?;
     if is_of_a_client(&config.path) {
         say_what_is_left(&config.path)?;
     }

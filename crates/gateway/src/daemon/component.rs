@@ -75,6 +75,8 @@ pub(super) struct Seen {
     pub(super) last_stderr: String,
     /// What the server has written to stderr in all.
     pub(super) stderr_bytes: u64,
+    /// Lines of servers' standard output that were no message, and were skipped.
+    pub(super) skipped_lines: u64,
     pub(super) calls: Vec<CallFact>,
     pub(super) sessions: Vec<SessionId>,
 }

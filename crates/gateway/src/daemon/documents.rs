@@ -116,6 +116,7 @@ pub(super) fn component(
         "restarts": record.restarts,
         "last_stderr": seen.last_stderr,
         "stderr_bytes": seen.stderr_bytes,
+        "skipped_lines": seen.skipped_lines,
         "incident": incident,
     })
 }

@@ -227,7 +227,10 @@ async fn next(server: &mut Server) -> Result<Vec<u8>, String> {
             Ok(Some(_)) => continue,
             Ok(None) | Err(_) => return Err(how_it_ended(server).await),
         };
-        let Ok(message) = Message::parse(line) else { continue };
+        let Ok(message) = Message::parse(line) else {
+            server.handle.count_junk();
+            continue;
+        };
         let Kind::Request { id, method } = message.kind() else { return Ok(message.line().into()) };
         let answer = if method == "ping" {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)

@@ -9,6 +9,7 @@ use crate::lines::Lines;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_core::ProcessIdentity;
@@ -72,8 +73,17 @@ impl Server {
         let (end_tx, stderr_end) = watch::channel(());
         let draining = tokio::spawn(drain(stderr, Arc::clone(&ring), end_tx)).abort_handle();
         let keeper = Mutex::new(keeper);
-        let watched =
-            Watched { identity, stdin: stdin.clone(), exit, ring, stderr_end, draining, keeper, calls };
+        let watched = Watched {
+            identity,
+            stdin: stdin.clone(),
+            exit,
+            ring,
+            stderr_end,
+            draining,
+            keeper,
+            calls,
+            junk: AtomicU64::new(0),
+        };
         Self { stdin, stdout: Lines::new(stdout), handle: ServerHandle(Arc::new(watched)) }
     }
 }
@@ -90,6 +100,8 @@ struct Watched {
     /// Until it is dismissed.
     keeper: Mutex<Option<Keeper>>,
     calls: CallTable,
+    /// Lines of its standard output that were no message, before it was ready.
+    junk: AtomicU64,
 }
 
 /// What is known of a server, and the way to end it. Cheap to clone.
@@ -134,6 +146,16 @@ impl ServerHandle {
     /// Every byte that it has written to standard error.
     pub(crate) fn stderr_bytes(&self) -> u64 {
         self.ring().total()
+    }
+
+    /// Counts a line of its standard output that is no message.
+    pub(crate) fn count_junk(&self) {
+        self.0.junk.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The lines that [`Self::count_junk`] has counted.
+    pub(crate) fn junk_lines(&self) -> u64 {
+        self.0.junk.load(Ordering::Relaxed)
     }
 
     /// As [`Self::stderr_tail`], for a server that has ended: waits (bounded) until its last words have been read.

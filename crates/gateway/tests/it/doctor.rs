@@ -31,7 +31,7 @@ fn a_house_in_order_is_found_in_order() {
         assert!(finding["check"].is_string() && finding["next"].is_null(), "{finding}");
     }
     let said = findings(&document, "ok").join("\n");
-    for expected in ["/proc", "1 component, 1 operator", "records", "it answers: 1 components", "files: /"] {
+    for expected in ["/proc", "1 component, 1 operator", "records", "it answers: 1 component", "files: /"] {
         assert!(said.contains(expected), "{expected:?} is not in {said}");
     }
 }
@@ -89,4 +89,14 @@ fn for_people_it_ends_with_a_sum_and_its_exit_code_says_the_same() {
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.stdout.ends_with("1 to repair, 1 to look at.\n"), "{output:?}");
     assert!(!output.stdout.contains('\u{1b}'), "no colours where nobody sees them: {output:?}");
+}
+
+#[test]
+fn a_server_that_writes_to_its_standard_output_what_is_no_message_is_told_to() {
+    let noise = ["--banner", "Server 1.0 is ready", "--banner", "", "--banner", r#"{"level":"info"}"#];
+    let rig = Plan::new().fault("loud", &noise).start();
+    assert_eq!(rig.is_ready("loud")["skipped_lines"], 3);
+    let document = look(&rig).done();
+    let warnings = findings(&document, "warning");
+    assert!(warnings.iter().any(|it| it.starts_with("loud wrote 3 lines")), "{document:#}");
 }

@@ -1,6 +1,6 @@
 //! The configuration as a whole: whether it can be used, whether anybody can approve, who can read its secrets.
 
-use super::finding::Finding;
+use super::finding::{Finding, count};
 use crate::config::mcp::{Import, looks_secret};
 use crate::config::{Config, ConfigError, is_of_a_client};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,6 @@ pub(super) fn unusable(path: &Path, error: &ConfigError) -> Finding {
 
 pub(super) fn look(config: &Config) -> Vec<Finding> {
     let path = config.path.display();
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let mut findings = vec![if config.components.is_empty() {
         Finding::failed(CHECK, format!("{path} has no component"), "add a [[component]]")
     } else {

@@ -1,6 +1,6 @@
 //! The running daemon: whether it answers, and what it says of itself.
 
-use super::finding::Finding;
+use super::finding::{Finding, count};
 use crate::api::Request;
 use crate::cli::render::{cell, each};
 use crate::cli::{Global, client};
@@ -27,10 +27,9 @@ pub(super) async fn look(global: &Global, config: &Config, locked: bool) -> Vec<
 
 /// What the document of `status` says that somebody should know.
 pub(super) fn answered(status: &Value) -> Vec<Finding> {
-    let components = status["components"].as_array().map_or(0, Vec::len);
-    let sessions = status["sessions"].as_array().map_or(0, Vec::len);
-    let mut findings =
-        vec![Finding::ok(CHECK, format!("it answers: {components} components, {sessions} sessions"))];
+    let of = |list: &str, what: &str| count(status[list].as_array().map_or(0, Vec::len), what);
+    let said = format!("it answers: {}, {}", of("components", "component"), of("sessions", "session"));
+    let mut findings = vec![Finding::ok(CHECK, said)];
     for component in each(&status["components"]) {
         let name = cell(&component["name"]);
         if component["state"] == "unavailable" {
@@ -50,8 +49,7 @@ pub(super) fn answered(status: &Value) -> Vec<Finding> {
     }
     let open = status["incidents"].as_array().map_or(0, Vec::len);
     if open > 0 {
-        let said = format!("{open} open incident{}", if open == 1 { "" } else { "s" });
-        findings.push(Finding::warning(CHECK, said, "tidegate status"));
+        findings.push(Finding::warning(CHECK, count(open, "open incident"), "tidegate status"));
     }
     findings
 }

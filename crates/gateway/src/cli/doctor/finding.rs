@@ -39,6 +39,11 @@ impl Finding {
     }
 }
 
+/// A number of things, in words.
+pub(super) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// The document for people: a line for each finding, and what to do below it.
 pub(super) fn table(doc: &Value) -> String {
     let mut text = String::new();

@@ -285,6 +285,7 @@ impl Actor {
             unavailable: self.relay.is_unavailable(),
             last_stderr: handle.map_or_else(|| self.last_stderr.clone(), |h| h.stderr_tail(STDERR_LINES)),
             stderr_bytes: handle.map_or(0, ServerHandle::stderr_bytes),
+            skipped_lines: handle.map_or(0, ServerHandle::junk_lines) + self.relay.counters().junk_lines,
             calls: self.relay.calls(&self.ctx.now()),
             sessions,
         }
