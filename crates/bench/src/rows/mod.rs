@@ -83,7 +83,7 @@ impl Bench<'_> {
         mut theirs: impl FnMut() -> anyhow::Result<f64>,
     ) -> anyhow::Result<Vec<Round>> {
         let round = |n: usize| {
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 let ours = ours()?;
                 Ok(Round { ours, theirs: theirs()? })
             } else {
