@@ -89,7 +89,7 @@ fn play(story: Story) -> Played {
     let world = World::new(story);
     let mut run = Run::new(&world);
     // A broken invariant of the crates themselves panics: that is a failure of this seed, and not of the run.
-    let ended = catch_unwind(AssertUnwindSafe(|| run.to_its_end()));
+    let ended = catch_unwind(AssertUnwindSafe(|| run.run_out()));
     let violation = ended.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         Self { world, observer, steps: 0, calm_since: None, phases: Phases::default(), kills, kill_in: None }
     }
 
-    fn to_its_end(&mut self) -> Option<Violation> {
+    fn run_out(&mut self) -> Option<Violation> {
         let busy = people::arrive(self.world);
         let chaos_ms = self.world.story.chaos_ms;
         loop {
