@@ -92,10 +92,10 @@ impl Run {
         cut.remains.put_into(&crashed, &[&self.medium]);
         let before = cut.remains.journal.as_ref().map(|_| check(crashed.path()).map_err(|e| e.to_string()));
         let found = self.open_and_judge(&crashed, &medium, cut.acknowledged)?;
-        if let Some(report) = before {
-            if report?.revision.0 != found {
-                return Err("a check and an opening disagree".to_owned());
-            }
+        if let Some(report) = before
+            && report?.revision.0 != found
+        {
+            return Err("a check and an opening disagree".to_owned());
         }
         let again = self.open_and_judge(&crashed, &medium, cut.acknowledged)?;
         if found != again {
