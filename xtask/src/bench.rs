@@ -38,13 +38,13 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode
 }
 
 /// Measures for the report, and answers how many goals were reached. Missing one is a result.
-pub(crate) fn report(workspace: &Workspace, timer: &Timer, full: bool) -> anyhow::Result<String> {
+pub(crate) fn report(workspace: &Workspace, timer: &Timer) -> anyhow::Result<String> {
     let logs = &workspace.logs();
     let build = build_command(workspace);
     Program { what: "cargo build of the benchmark", command: build, show: Show::Kept, logs }
         .succeed(timer)?;
     let mut command = program(workspace)?;
-    command.arg("--json").args((!full).then_some("--quick"));
+    command.arg("--json");
     let json = Program { what: "benchmark", command, show: Show::Answer, logs }.succeed(timer)?;
     let found: Value = serde_json::from_str(&json).context("read what the benchmark printed")?;
     crate::ci::write(workspace, BENCH, &found)?;

@@ -88,7 +88,7 @@ pub(crate) fn matrix(runs: &Runs) -> Option<Ablation> {
     let mut cells: BTreeMap<Place, Vec<Factor>> = BTreeMap::new();
     let mut factors = Vec::new();
     for (factor, change, traces) in &runs.moved {
-        let places = moved_places(reference, traces);
+        let places = moved_places(reference, &unsteady, traces);
         let (differing, change) = (places.len(), change.clone());
         places.into_iter().for_each(|place| cells.entry(place).or_default().push(*factor));
         factors.push(Moved { factor: *factor, change, runs: count(traces, |_| true), differing });
@@ -116,14 +116,14 @@ pub(crate) fn matrix(runs: &Runs) -> Option<Ablation> {
 
 type Place = (String, usize);
 
-/// The places that a change has moved: they differ from what was pinned, and each run with the change agrees on them. One
-/// that the runs with the change don't agree on is free, and no factor's.
-fn moved_places(reference: &Trace, changed: &[Trace]) -> BTreeSet<Place> {
+/// The places that a change has moved: each run with the change differs there from what was pinned. Where pinning didn't
+/// settle a place, the runs with the change have to agree on it as well: otherwise it is free, and no factor's.
+fn moved_places(reference: &Trace, unsteady: &BTreeSet<Place>, changed: &[Trace]) -> BTreeSet<Place> {
     let Some((first, again)) = changed.split_first() else { return BTreeSet::new() };
     let mut places = differing_places(reference, first);
     for other in again {
-        let free = differing_places(first, other);
-        places.retain(|place| !free.contains(place));
+        let (moved, free) = (differing_places(reference, other), differing_places(first, other));
+        places.retain(|place| moved.contains(place) && !(unsteady.contains(place) && free.contains(place)));
     }
     places
 }
@@ -299,12 +299,25 @@ mod tests {
 
     #[test]
     fn what_differs_from_run_to_run_is_no_factors() {
-        let moved = [["at 13:00:00", "id 1234", "pid 7"], ["at 13:00:00", "id 5678", "pid 7"]];
+        let free = ["at 12:00:00", "id 9999", "pid 7"];
+        let moved = [["at 13:00:00", "id 1234", "pid 7"], ["at 14:00:00", "id 5678", "pid 7"]];
+        let rows = |pinned: &[[&str; 3]]| {
+            let moved = vec![(Factor::RtcBase, "a → b".to_owned(), moved.map(|run| trace(&run)).to_vec())];
+            let pinned = pinned.iter().map(|run| trace(run)).collect();
+            let ablation = matrix(&Runs { executor: "sandbox", part: "boot", pinned, moved }).unwrap();
+            assert_eq!(ablation.factors[0].runs, 2);
+            ablation.lines.iter().map(|line| line.index).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&[PINNED, PINNED]), [0, 1], "pinning settles both, and the change unsettles them");
+        assert_eq!(rows(&[PINNED, free]), [0], "the id is free with everything pinned");
+    }
+
+    #[test]
+    fn what_a_change_moved_only_once_is_no_factors() {
+        let moved = [["at 13:00:00", "id 00ff", "pid 7"], PINNED];
         let moved = vec![(Factor::RtcBase, "a → b".to_owned(), moved.map(|run| trace(&run)).to_vec())];
         let runs = Runs { executor: "sandbox", part: "boot", pinned: vec![trace(&PINNED)], moved };
-        let ablation = matrix(&runs).unwrap();
-        let rows: Vec<usize> = ablation.lines.iter().map(|line| line.index).collect();
-        assert_eq!((rows, ablation.factors[0].runs), (vec![0], 2));
+        assert_eq!(matrix(&runs).unwrap().lines, []);
     }
 
     fn check_places(left: &[&str], right: &[&str], expected: &[usize]) {

@@ -343,7 +343,7 @@ mod tests {
         executor.sleep_machine(1_000);
         executor.wake(stopped);
         run(&executor);
-        assert_eq!((*lock(&count), executor.now_ms()), (3, 1_020));
+        assert_eq!((*lock(&count), executor.now_ms()), (3, 1_030));
     }
 
     #[test]

@@ -260,7 +260,7 @@ mod tests {
             "1000 random schedules, 61234 steps",
             "1 of 1 controls came out as they must",
             "On A Processor, 2 processors, Linux 6, ext4",
-            "| `freshness` | a check / a clock | 2.500 | 2.400 to 2.700 | &lt;= 3 | reached |",
+            "| `freshness` | a check / a clock | 2.500 | 2.400 to 2.700 | \\<= 3 | reached |",
             "not run: no etcd",
             "$ cargo xtask ci",
         ] {

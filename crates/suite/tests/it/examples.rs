@@ -5,11 +5,24 @@ use std::process::Command;
 /// Runs the example of a package and finds `expected` in what it prints.
 #[track_caller]
 fn check(package: &str, example: &str, arguments: &[&str], expected: &[&str]) {
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", package, "--example", example, "--"])
-        .args(arguments)
+    // This test lies in TARGET/PROFILE/deps. With the whole workspace named, what is built is what was built for the tests.
+    let own = std::env::current_exe().expect("a test is a file");
+    let built = own.ancestors().nth(2).expect("the directory of a profile");
+    let target = built.parent().expect("the target directory");
+    let profile = match built.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let build = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--workspace", "--examples", "--profile", profile, "--target-dir"])
+        .arg(target)
         .output()
         .expect("cargo runs");
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let output = Command::new(built.join("examples").join(example))
+        .args(arguments)
+        .output()
+        .expect("the example runs");
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{package} {example}: {said}{complained}");
