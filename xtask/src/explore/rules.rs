@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn each_bullet_that_the_conversation_sees_can_be_broken() {
         check(|_| (), &[]);
-        check(|lines| drop(lines.remove(0)), &["bullet 1"]);
+        check(|lines| _ = lines.remove(0), &["bullet 1"]);
         check(|lines| lines[3].1 = "echo: refused: draining", &["bullet 2"]);
         check(|lines| lines.push(("bob/everything", "ended with 0")), &[]);
         check(|lines| lines.insert(3, GOOD[2]), &["bullet 3"]);
