@@ -83,7 +83,7 @@ fn forget(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 fn build(board: &mut Board, workspace: &Workspace) -> bool {
-    board.step(&Step::new("build", 480, "cargo build --workspace --all-targets"), |timer| {
+    board.step(&Step::new("build", 600, "cargo build --workspace --all-targets"), |timer| {
         let mut command = Command::new("cargo");
         command.args(["build", "--workspace", "--all-targets"]).current_dir(&workspace.root);
         Program { what: "cargo build", command, show: Show::Kept, logs: &workspace.logs() }.succeed(timer)
@@ -113,7 +113,7 @@ fn simulate(board: &mut Board, workspace: &Workspace, full: bool) {
 
 fn worlds(board: &mut Board, workspace: &Workspace, full: bool) {
     let seeds = if full { MIN_SEEDS * 100 } else { MIN_SEEDS * 2 };
-    let budget_s = if full { 5400 } else { 120 };
+    let budget_s = if full { 5400 } else { 240 };
     board.step(&Step::new("simulate", budget_s, format!("cargo xtask simulate --seeds {seeds}")), |timer| {
         let seeds = seeds.to_string();
         let process = |what: &'static str| {
@@ -140,7 +140,7 @@ fn worlds(board: &mut Board, workspace: &Workspace, full: bool) {
 
 /// A simulator that catches nothing proves nothing: one planted bug that survives fails the run.
 fn planted(board: &mut Board, workspace: &Workspace) {
-    board.step(&Step::new("planted", 60, "cargo xtask simulate --planted all"), |timer| {
+    board.step(&Step::new("planted", 180, "cargo xtask simulate --planted all"), |timer| {
         let command = xtask(&["simulate", "--planted", "all", "--json"]);
         let hunts = Program { what: "planted bugs", command, show: Show::Answer, logs: &workspace.logs() };
         let hunts: Value = serde_json::from_str(&hunts.succeed(timer)?).context("read what was caught")?;
@@ -168,7 +168,7 @@ fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
     let (args, budget_s): (&[&str], u64) = if full {
         (&["--runs", "20", "--condition", "idle,loaded", "--budget", "40m", "--ablate"], 3600)
     } else {
-        (&["--runs", "2", "--condition", "idle", "--part", "restored"], 240)
+        (&["--runs", "2", "--condition", "idle", "--part", "restored"], 420)
     };
     let again = format!("cargo xtask determinism --executor vm {}", args.join(" "));
     board.step(&Step::new("determinism", budget_s, again), |timer| {
@@ -198,7 +198,7 @@ fn tests(board: &mut Board, workspace: &Workspace, slice: Slice, full: bool) -> 
         Slice::WHOLE => "cargo nextest run --workspace --profile ci".to_owned(),
         slice => format!("cargo nextest run --workspace --profile ci --partition {slice}"),
     };
-    board.step(&Step::new("tests", 600, again), |timer| {
+    board.step(&Step::new("tests", 900, again), |timer| {
         let whole = nextest::list(workspace, timer, Slice::WHOLE)?;
         let ran = if slice == Slice::WHOLE { whole.clone() } else { nextest::list(workspace, timer, slice)? };
         let note = format!("{} of {} tests", ran.len(), whole.len());

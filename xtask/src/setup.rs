@@ -150,7 +150,7 @@ fn machine(board: &mut Board, workspace: &Workspace) -> bool {
 
 fn act(board: &mut Board, workspace: &Workspace, action: &Action) -> bool {
     let done = match action {
-        Action::Debian(packages) => board.step(&Step::new("packages", 300, AGAIN), |timer| {
+        Action::Debian(packages) => board.step(&Step::new("packages", 600, AGAIN), |timer| {
             let mut install = vec!["install", "-y", "--no-install-recommends"];
             install.extend(packages);
             kept(workspace, timer, "apt-get update", "apt-get", &["update"])?;
