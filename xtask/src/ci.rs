@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Run one slice of the tests, such as slice:1/2, and leave the decision to `report --merge`
     #[arg(long)]
     partition: Option<Slice>,
-    /// Ten times the seeds and four times the runs, for the night and before a release
+    /// More seeds, kills and runs, the experiment's straight boots, the benchmark and every peer: for the night and before a release
     #[arg(long)]
     full: bool,
 }

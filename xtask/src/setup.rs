@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: everything that the other steps need, installed by the ordinary clients or named exactly.
-//! Quick when there is nothing to do. It never replaces a tool that is there, and never asks for rights it lacks.
+//! Quick when there is nothing to do. A tool that works is left alone, and rights that are
+//! lacking are never asked for. Debian's client may remove a package that conflicts with one of those it installs.
 
 use std::process::{Command, Stdio};
 

@@ -29,12 +29,20 @@ pub fn fault_server() -> PathBuf {
     beside("tidegate-fault-server", "tidegate-suite")
 }
 
-/// A program of the profile that the running test was built with: `target/PROFILE/deps/TEST` → `target/PROFILE/NAME`.
-fn beside(name: &str, package: &str) -> PathBuf {
+/// Where the profile's programs are that the running test was built with: `target/PROFILE/deps/TEST` → `target/PROFILE`.
+///
+/// # Panics
+/// When the running program isn't a test that cargo has built.
+#[must_use]
+pub fn profile() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().find(|dir| dir.ends_with("deps")).and_then(Path::parent);
-    let profile = profile.unwrap_or_else(|| panic!("{} was not built by cargo", test.display()));
-    let program = profile.join(name);
+    profile.unwrap_or_else(|| panic!("{} was not built by cargo", test.display())).to_owned()
+}
+
+/// A program of that profile.
+fn beside(name: &str, package: &str) -> PathBuf {
+    let program = profile().join(name);
     let build =
         format!("run `cargo build -p {package} --bins`, or the tests with `cargo nextest run --workspace`");
     assert!(program.is_file(), "{} is missing: {build}", program.display());

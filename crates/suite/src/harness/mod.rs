@@ -27,7 +27,7 @@ mod sdk;
 mod snippets;
 mod wait;
 
-pub use binary::{fault_server, tidegate, workspace};
+pub use binary::{fault_server, profile, tidegate, workspace};
 pub use client::{Call, Client, refusal};
 pub use fault::{FaultServer, Latch};
 pub use output::Output;

@@ -1,13 +1,13 @@
 //! Each crate that is useful alone has an example, and the example does what it says.
 
 use std::process::Command;
+use tidegate_suite::harness::profile;
 
 /// Runs the example of a package and finds `expected` in what it prints.
 #[track_caller]
 fn check(package: &str, example: &str, arguments: &[&str], expected: &[&str]) {
-    // This test lies in TARGET/PROFILE/deps. With the whole workspace named, what is built is what was built for the tests.
-    let own = std::env::current_exe().expect("a test is a file");
-    let built = own.ancestors().nth(2).expect("the directory of a profile");
+    // With the whole workspace named, what is built is what was built for the tests.
+    let built = profile();
     let target = built.parent().expect("the target directory");
     let profile = match built.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
