@@ -30,7 +30,7 @@ use tidegate_leases::Leases;
 use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
 use tidegate_store::{FileError, FileStore, LockError, OpenOptions, Store};
 use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::Notify;
 
 /// Calls in flight to one component. A server with more is overwhelmed; the rest is held, within the relay's bounds.
@@ -95,6 +95,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     if config.components.is_empty() {
         return Err(ServeError::NoComponent { path: config.path });
     }
+    let signals = Signals::listen().map_err(ServeError::Supervise)?;
     // A write beyond the limit on file sizes is an error then, and not the end of the daemon.
     let _heard = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Supervise)?;
     make_state_dir(&config.state_dir)?;
@@ -124,10 +125,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     daemon.plant.hands_on().await;
     tokio::spawn(housekeeping::run(daemon.clone()));
     let ended = tokio::select! {
-        told = until_signal(&daemon) => {
-            told.map_err(ServeError::Supervise)?;
-            shut_down(&daemon, &config).await
-        }
+        () = signals.told_to_end(&daemon) => shut_down(&daemon, &config).await,
         // Its operation has drained and stopped everything.
         () = daemon.taken_over.notified() => Ended::Drained,
     };
@@ -297,18 +295,33 @@ async fn accept(daemon: Arc<Daemon>, listener: UnixListener) {
     }
 }
 
-async fn until_signal(daemon: &Arc<Daemon>) -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hangup = signal(SignalKind::hangup())?;
-    let told = loop {
-        tokio::select! {
-            _ = terminate.recv() => break "SIGTERM",
-            _ = interrupt.recv() => break "SIGINT",
-            _ = hangup.recv() => super::reload::on_hangup(daemon).await,
-        }
-    };
-    say(&format!("told to end by {told}: draining"));
-    Ok(())
+/// What an operator's signals say. Listened to from the beginning: one that comes while the daemon still starts waits, and doesn't
+/// end it where it stands.
+struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hangup: unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn told_to_end(mut self, daemon: &Arc<Daemon>) {
+        let told = loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break "SIGTERM",
+                _ = self.interrupt.recv() => break "SIGINT",
+                _ = self.hangup.recv() => super::reload::on_hangup(daemon).await,
+            }
+        };
+        say(&format!("told to end by {told}: draining"));
+    }
 }
 
 /// A signal is an operation over all components, bound by drain safety alone.
