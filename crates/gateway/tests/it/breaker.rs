@@ -123,15 +123,13 @@ fn a_shim_with_more_in_flight_than_a_line_holds_comes_back_after_a_crash() {
     let server = rig.server("files").clone();
     let mut client = rig.connect("files", "s1");
     let latch = server.latch("never");
-    let calls: Vec<_> = (0..3)
-        .map(|_| {
-            client.call("append", json!({ "key": "large", "until_file": latch.path(), "text": large(7) }))
-        })
-        .collect();
-    eventually("all have arrived", || {
-        rig.server("files").received().len() >= 3 && rig.component("files")["in_flight"] == 3
-    });
+    let text = large(7);
+    let arguments = json!({ "until_file": latch.path(), "text": text });
+    let calls: Vec<_> = (0..3).map(|_| client.call("append", arguments.clone())).collect();
+    eventually("all have arrived", || server.arrived(&text) == 3);
     rig.kill();
+    // Or it would be waited for: it has all of them.
+    server.die();
     rig.serve();
     let since = Stopwatch::start();
     assert_eq!(outcomes(&mut client, &calls), vec![Some(json!("outcome_unknown")); 3]);

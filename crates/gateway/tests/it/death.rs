@@ -1,18 +1,7 @@
 //! A server dies: what becomes of the calls, and how often they are executed. The ledger is the truth.
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tidegate_suite::harness::{Client, Plan, Rig};
-
-/// Kills a server; it is dead afterwards, whether or not anybody has noticed.
-fn kill(pid: &Value) {
-    let pid = i32::try_from(pid.as_i64().unwrap()).unwrap();
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    tidegate_suite::harness::eventually("it is dead", || {
-        let table = tidegate_host::process_table().unwrap();
-        !table.get(&pid.cast_unsigned()).is_some_and(|stat| stat.is_running())
-    });
-}
 
 fn start_of(result: &Value) -> &Value {
     &result["structuredContent"]["start"]
@@ -68,7 +57,7 @@ fn read_dies_once(rig: &Rig, client: &mut Client) -> Value {
     let latch = server.latch("read");
     let call = client.call("read", json!({ "text": "read", "key": "k", "until_file": latch.path() }));
     server.arrives("read");
-    kill(&rig.component("files")["pid"]);
+    server.die();
     latch.open();
     client.answer(&call)
 }
@@ -110,14 +99,14 @@ fn a_server_that_has_died_unnoticed_costs_the_next_call_nothing() {
     let rig = Plan::new().fault("files", &[]).start();
     let mut c1 = rig.connect("files", "c1");
     assert_eq!(start_of(&c1.tool("append", json!({ "text": "first" }))), 1);
-    let pid = rig.component("files")["pid"].clone();
-    kill(&pid);
+    rig.server("files").die();
     // At once: whether the gateway has noticed by now is a matter of luck, and must not matter.
     assert_eq!(start_of(&c1.tool("append", json!({ "text": "second" }))), 2);
     assert_eq!(rig.server("files").executed(), ["first", "second"]);
 
     // The same, and the next one dies after it has committed: that is where it stops.
-    kill(&rig.is_ready("files")["pid"]);
+    rig.is_ready("files");
+    rig.server("files").die();
     let call = c1.call("append", json!({ "text": "third", "die": "after-commit" }));
     assert_eq!(c1.refused(&call)["kind"], "outcome_unknown");
     assert_eq!(rig.server("files").times("third"), 1);
@@ -129,7 +118,7 @@ fn a_request_between_a_death_and_the_next_start_waits_for_it() {
     let mut c1 = rig.connect("files", "c1");
     let server = rig.server("files").clone();
     server.script(&["--start-delay-ms", "700"]);
-    kill(&rig.component("files")["pid"]);
+    server.die();
     tidegate_suite::harness::eventually("the next one is starting", || server.starts().len() == 2);
     let calls: Vec<_> = (0..5).map(|n| c1.call("append", json!({ "text": format!("queued-{n}") }))).collect();
     for call in &calls {

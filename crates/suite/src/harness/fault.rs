@@ -2,6 +2,7 @@
 //! docs/fault-server.md.
 
 use super::wait::eventually;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +107,18 @@ impl FaultServer {
     #[track_caller]
     pub fn executes(&self, text: &str) {
         eventually(&format!("{text} is executed"), || self.times(text) > 0);
+    }
+
+    /// Kills the process that was started last; it is dead afterwards, whether or not anybody has noticed.
+    #[track_caller]
+    pub fn die(&self) {
+        let pid = self.starts().last().and_then(|start| start["pid"].as_u64()).unwrap();
+        let pid = u32::try_from(pid).unwrap();
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        eventually("it is dead", || {
+            let table = tidegate_host::process_table().unwrap();
+            !table.get(&pid).is_some_and(|stat| stat.is_running())
+        });
     }
 
     fn lines(&self, file: &str) -> Vec<Value> {
