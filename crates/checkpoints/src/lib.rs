@@ -89,3 +89,9 @@ pub use record::{
 pub use resume::{RESUME_VERSION, Resume};
 pub use shell::{Checkpoints, get, list, resume};
 pub use tidegate_core::NextAction;
+
+/// For a program without an async runtime: runs one of this crate's futures to its end.
+pub use pollster::block_on;
+/// The crates whose types a caller of this one needs, so that it's the only one to add.
+#[doc(no_inline)]
+pub use {tidegate_core as core, tidegate_host as host, tidegate_store as store};

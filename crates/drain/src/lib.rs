@@ -61,3 +61,7 @@ pub use record::{
 pub use slab::PermitId;
 pub use verdict::{Verdict, verdict};
 pub use work::{Holder, WorkInfo};
+
+/// The crates whose types a caller of this one needs, so that it's the only one to add.
+#[doc(no_inline)]
+pub use {tidegate_core as core, tidegate_host as host};

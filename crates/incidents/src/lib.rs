@@ -58,3 +58,9 @@ pub use report::{
     MAX_PROMPT_BYTES, MAX_TITLE_BYTES, Report,
 };
 pub use shell::{Incidents, fresh_id, list};
+
+/// For a program without an async runtime: runs one of this crate's futures to its end.
+pub use pollster::block_on;
+/// The crates whose types a caller of this one needs, so that it's the only one to add.
+#[doc(no_inline)]
+pub use {tidegate_core as core, tidegate_host as host, tidegate_store as store};

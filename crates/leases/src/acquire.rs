@@ -25,7 +25,8 @@ pub struct Acquire {
     pub ttl: Duration,
     /// How long it may last at most; required for a mutating lease of an owner without a process.
     pub max_ttl: Option<Duration>,
-    /// A random number of this request. The same again, by the same session, is the same request.
+    /// A random number of this request. The same again, by the same owner, is the same request; another process of its
+    /// session has to ask for itself, and takes the lease over.
     pub nonce: String,
 }
 
@@ -87,7 +88,7 @@ pub fn decide_acquire(
         return grant(view, acquire, Vec::new(), Granted::Fresh, Vec::new(), now);
     };
     let own = lease.owner.session == owner.session;
-    if own && lease.nonce == *nonce && lease.state == LeaseState::Held {
+    if lease.owner == *owner && lease.nonce == *nonce && lease.state == LeaseState::Held {
         let how = Granted::Already { fence: lease.fence };
         return Ok(Decision::reply(Grant { how, expires: lease.deadline_on(now) }));
     }

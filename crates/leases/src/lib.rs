@@ -99,3 +99,9 @@ pub use settle::{LeaseOutcome, Outcome, Settle, decide_settle, settle_scope};
 pub use shell::{Acquired, Leases};
 pub use standing::{GRACE, Kept};
 pub use sweep::{SWEEP_BATCH, Swept, decide_sweep, sweep_scope};
+
+/// For a program without an async runtime: runs one of this crate's futures to its end.
+pub use pollster::block_on;
+/// The crates whose types a caller of this one needs, so that it's the only one to add.
+#[doc(no_inline)]
+pub use {tidegate_core as core, tidegate_host as host, tidegate_store as store};

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::{Fence, Liveness, WorkClass};
 use tidegate_leases::{
-    By, GRACE, Granted, Kept, LeaseEffect, LeaseError, LeaseState, MAX_TTL, MIN_TTL, Outcome, Release, Settle,
+    Acquire, By, GRACE, Granted, Kept, LeaseEffect, LeaseError, LeaseState, MAX_TTL, MIN_TTL, Outcome,
+    Release, Settle,
 };
 use tidegate_store::{Fault, MemoryStore};
 
@@ -225,6 +226,18 @@ fn the_same_request_again_gets_the_same_fence() {
     let first = block_on(world.leases.acquire(request.clone())).unwrap();
     let again = block_on(world.leases.acquire(request)).unwrap();
     assert_eq!((again.how, again.fence), (Granted::Already { fence: first.fence }, first.fence));
+}
+
+#[test]
+fn a_number_used_again_by_another_process_of_the_session_is_no_lease_for_two() {
+    let world = World::new();
+    let request = world.request(&world.client("s1"), WorkClass::Mutating);
+    let first = block_on(world.leases.acquire(request.clone())).unwrap();
+    let owner = world.client("s1").owner;
+    assert_ne!(owner.process, request.owner.process);
+    let second = block_on(world.leases.acquire(Acquire { owner, ..request })).unwrap();
+    assert_eq!(second.how, Granted::Adopted);
+    assert!(second.fence > first.fence);
 }
 
 #[test]
