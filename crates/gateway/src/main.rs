@@ -22,7 +22,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = process::launch_main().or_else(keeper::keep_main) {
+    if let Some(code) = process::launch_main().or_else(keeper::keep_main).or_else(shim::stream_main) {
         return code;
     }
     exit::code(cli::run(cli::Cli::parse()))

@@ -3,14 +3,15 @@
 //! A process shows the environment it was started with. One of another user, or one that hides itself from its own user
 //! (as `ssh-agent` does), can't be read and isn't found.
 
-use crate::stat::{pids, unreadable};
+use crate::stat::{contents, pids, unreadable};
 use crate::{HostError, stat_of};
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::PathBuf;
 
 /// The longest environment that is read: the kernel's usual limit for arguments and environment together is 2 MiB.
 const MAX_ENVIRON_BYTES: u64 = 4 << 20;
+/// What most fit in.
+const USUAL_ENVIRON_BYTES: usize = 8 << 10;
 
 /// Whether the environment of `pid` has `var=value`. No for one that has ended or may not be looked at.
 ///
@@ -18,16 +19,14 @@ const MAX_ENVIRON_BYTES: u64 = 4 << 20;
 /// [`HostError::Unreadable`] when looking failed for another reason (no descriptor left, no `/proc`).
 pub fn carries(pid: u32, var: &str, value: &str) -> Result<bool, HostError> {
     let path = PathBuf::from(format!("/proc/{pid}/environ"));
-    let mut environ = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ));
-    match read {
+    let environ = match contents(&path, USUAL_ENVIRON_BYTES, MAX_ENVIRON_BYTES) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
         Err(e) => match unreadable(pid, &path, e) {
             HostError::Gone { .. } => return Ok(false),
             blind => return Err(blind),
         },
-        Ok(_) => {}
-    }
+        Ok(environ) => environ,
+    };
     let wanted = format!("{var}={value}");
     Ok(environ.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes()))
 }

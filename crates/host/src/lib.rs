@@ -33,4 +33,4 @@ pub use identity::{identity_of, own_identity, parent_identity, pid_namespace};
 pub use pidfd::Pidfd;
 pub use probe::ProcProbe;
 pub use rustix::process::Signal;
-pub use stat::{ProcStat, ProcTable, process_table, stat_of};
+pub use stat::{ProcStat, ProcTable, own_children, process_table, stat_of};

@@ -3,9 +3,12 @@
 use crate::HostError;
 use crate::offset::BootOffset;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+/// More than fifty numbers and a name ever have.
+const STAT_BYTES: usize = 2 << 10;
 
 /// A few fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,7 @@ fn is_reaped(line: &[u8]) -> bool {
 /// [`HostError::Gone`] when there is no such process, else as the file can't be read or understood.
 pub fn stat_of(pid: u32) -> Result<ProcStat, HostError> {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
-    let line = fs::read(&path).map_err(|source| unreadable(pid, &path, source))?;
+    let line = contents(&path, STAT_BYTES, u64::MAX).map_err(|source| unreadable(pid, &path, source))?;
     match ProcStat::parse(&line) {
         Some(stat) => {
             let start_ticks = BootOffset::of_this_process().real_ticks(stat.start_ticks);
@@ -88,6 +91,14 @@ pub fn stat_of(pid: u32) -> Result<ProcStat, HostError> {
         None if is_reaped(&line) => Err(HostError::Gone { pid }),
         None => Err(HostError::malformed(path, &line)),
     }
+}
+
+/// A file of `/proc` up to `most` bytes. Such files have no length, and every read of them is work for the kernel: with
+/// `room` from the beginning there is one read, and one that finds the end.
+pub(crate) fn contents(path: &Path, room: usize, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(room);
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A failed read of a file of `/proc/PID`: told apart whether the process has gone or the file is closed to us.
@@ -113,8 +124,38 @@ pub type ProcTable = BTreeMap<u32, ProcStat>;
 /// # Errors
 /// As [`stat_of`] for any process that hasn't just ended: a table with a hole proves nothing.
 pub fn process_table() -> Result<ProcTable, HostError> {
+    table_of(pids()?)
+}
+
+/// The children of this process, zombies too; where the kernel lists them, nobody else is looked at.
+///
+/// Not a snapshot either: one that comes while the list is read may be missing.
+///
+/// # Errors
+/// As [`process_table`].
+pub fn own_children() -> Result<ProcTable, HostError> {
+    let me = std::process::id();
+    let mut table = match listed_children() {
+        Ok(pids) => table_of(pids)?,
+        Err(_) => process_table()?, // a kernel without such lists, or a thread that has just ended
+    };
+    table.retain(|_, stat| stat.parent == me);
+    Ok(table)
+}
+
+/// Each thread has a list of its own.
+fn listed_children() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let list = fs::read_to_string(thread?.path().join("children"))?;
+        pids.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Ok(pids)
+}
+
+fn table_of(pids: Vec<u32>) -> Result<ProcTable, HostError> {
     let mut table = ProcTable::new();
-    for pid in pids()? {
+    for pid in pids {
         match stat_of(pid) {
             Ok(stat) => table.insert(pid, stat),
             Err(HostError::Gone { .. }) => None,

@@ -56,8 +56,8 @@ pub(super) struct Peer {
     pub(super) marks: Marks,
 }
 
-/// That nothing of a server lives any more, or why that can't be said.
-pub(super) type Proof = Result<(), String>;
+/// That nothing of a server lives any more, and which one it was, by its nonce, where there was one; or why that can't be said.
+pub(super) type Proof = Result<Option<String>, String>;
 
 /// A stream that an earlier daemon served.
 pub(super) struct Resumed {

@@ -93,13 +93,12 @@ impl Plant {
                 .await;
             stopped.map_err(|error| error.to_string())?;
         }
-        handle
-            .ask(|proof| Msg::Stop { proof })
-            .await
-            .unwrap_or_else(|| Err("the daemon is ending".to_owned()))?;
-        // What is on record and none of the two: started by an earlier daemon, or by a start that was given up.
+        let stopped = handle.ask(|proof| Msg::Stop { proof }).await;
+        let proved = stopped.unwrap_or_else(|| Err("the daemon is ending".to_owned()))?;
+        // What is on record and neither of the two: started by an earlier daemon, or by a start that was given up.
         let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
         match &record.process {
+            Some(process) if proved.as_ref() == Some(&process.nonce) => Ok(()),
             Some(process) if force => {
                 let ended = end_old_tree(process).await.map(drop).map_err(|error| error.to_string());
                 self.ctx.estate.settled(&process.nonce);

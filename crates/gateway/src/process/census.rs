@@ -11,6 +11,9 @@ use tidegate_host::{HostError, Pidfd, carries, process_table};
 /// How many passes in a row must find nothing before nothing is there: a process that is being forked can slip through one.
 const PROOF_PASSES: usize = 2;
 
+/// Where the boot clock of a time namespace is set off by less than whole ticks, the start of a process is unsure by one.
+const TICKS_UNSURE: u64 = 1;
+
 /// What runs of the tree of `leader`; empty only when [`PROOF_PASSES`] passes agree. Reaps the dead on its way.
 pub(super) fn census(leader: &ProcessIdentity, known: &BTreeSet<Member>) -> Result<Members, HostError> {
     let me = std::process::id();
@@ -26,9 +29,10 @@ pub(super) fn census(leader: &ProcessIdentity, known: &BTreeSet<Member>) -> Resu
 fn pass(leader: &ProcessIdentity, known: &BTreeSet<Member>, me: u32) -> Result<Members, HostError> {
     let table = process_table()?;
     let mut carriers = BTreeSet::new();
-    for pid in table.keys().copied() {
-        if carries(pid, NONCE_VAR, &leader.nonce)? {
-            carriers.insert(pid);
+    // What was there before the leader is none of what it has started: most of a machine needn't be looked into.
+    for stat in table.values().filter(|stat| stat.start_ticks + TICKS_UNSURE >= leader.start_ticks) {
+        if carries(stat.pid, NONCE_VAR, &leader.nonce)? {
+            carriers.insert(stat.pid);
         }
     }
     reap::adopted(&table);

@@ -30,3 +30,4 @@ pub(crate) use launch::launch_main;
 pub(crate) use resolve::resolve;
 pub(crate) use server::{Exit, Server, ServerHandle};
 pub(crate) use spawn::{LaunchSpec, Spawner};
+pub(crate) use stdin::ServerStdin;

@@ -7,7 +7,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, getpgrp, set_child_subreaper, 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tidegate_host::{HostError, ProcTable, process_table};
+use tidegate_host::{HostError, ProcTable, own_children};
 use tokio::process::{Child, Command};
 
 /// The children that the runtime waits for. One list per process, as there is one set of children per process.
@@ -55,8 +55,8 @@ pub(super) fn adopted(table: &ProcTable) {
     }
 }
 
-/// As [`adopted`], with a fresh table.
+/// As [`adopted`], of the children that there are now.
 pub(super) fn sweep() -> Result<(), HostError> {
-    adopted(&process_table()?);
+    adopted(&own_children()?);
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_core::ProcessIdentity;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -63,10 +63,9 @@ impl Server {
     pub(super) fn new(
         identity: ProcessIdentity,
         child: Child,
-        (stdin, stdout, stderr): (ChildStdin, ChildStdout, ChildStderr),
+        (stdin, stdout, stderr): (ServerStdin, ChildStdout, ChildStderr),
         (keeper, calls): (Option<Keeper>, CallTable),
     ) -> Self {
-        let stdin = ServerStdin::new(stdin);
         let ring = Arc::new(Mutex::new(Ring::default()));
         let (exit_tx, exit) = watch::channel(None);
         tokio::spawn(await_exit(child, identity.pid, exit_tx));

@@ -4,7 +4,7 @@ use super::launch::{LAUNCH_ARG, RELEASE};
 use super::reap;
 use super::resolve::{ResolveError, resolve};
 use super::server::Server;
-use super::stdin::WriteError;
+use super::stdin::{ServerStdin, WriteError};
 use crate::keeper::{CallTable, Duplicates, Keeper};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -126,6 +126,8 @@ impl Spawner {
             }
             None => (None, CallTable::default()),
         };
+        let stdin =
+            ServerStdin::new(stdin).inspect_err(|_| reap::forget(pid)).map_err(SpawnError::Launcher)?;
         Ok(Spawned { server: Server::new(identity, child, (stdin, stdout, stderr), kept) })
     }
 }

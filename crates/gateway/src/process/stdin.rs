@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::pipe::Sender;
 use tokio::process::ChildStdin;
 use tokio::sync::{Mutex, watch};
 
@@ -35,7 +36,7 @@ impl WriteError {
 
 #[derive(Debug)]
 struct State {
-    pipe: Option<ChildStdin>,
+    pipe: Option<Sender>,
     torn: bool,
 }
 
@@ -47,9 +48,25 @@ pub(crate) struct ServerStdin {
 }
 
 impl ServerStdin {
-    pub(super) fn new(pipe: ChildStdin) -> Self {
+    /// Takes a child's input.
+    ///
+    /// # Errors
+    /// When it can't be waited for as a pipe is.
+    pub(super) fn new(pipe: ChildStdin) -> io::Result<Self> {
+        // As a pipe, it can be written to without being waited for.
+        let pipe = Sender::from_owned_fd(pipe.into_owned_fd()?)?;
         let state = Arc::new(Mutex::new(State { pipe: Some(pipe), torn: false }));
-        Self { state, closing: Arc::new(watch::Sender::new(false)) }
+        Ok(Self { state, closing: Arc::new(watch::Sender::new(false)) })
+    }
+
+    /// Writes what the pipe takes of a line now, and says how many bytes that is. Of a line that it took in part the rest has to
+    /// follow by [`Self::write_rest`], before anything else.
+    pub(crate) fn try_write(&self, line: &[u8]) -> usize {
+        let Ok(mut state) = self.state.try_lock() else { return 0 };
+        let State { pipe: Some(pipe), torn: false } = &*state else { return 0 };
+        let taken = if *self.closing.borrow() { 0 } else { pipe.try_write(line).unwrap_or(0) };
+        state.torn = (1..line.len()).contains(&taken);
+        taken
     }
 
     /// Writes one line; a 0x0A is added where there is none at its end.
@@ -62,17 +79,28 @@ impl ServerStdin {
     /// # Errors
     /// [`WriteError`]; unless it says that the pipe took nothing, the server may have read a part of the line.
     pub(crate) async fn write_line(&self, line: &[u8]) -> Result<(), WriteError> {
+        self.write_rest(line, 0).await
+    }
+
+    /// As [`Self::write_line`], for a line of which the pipe has already `taken` so many bytes.
+    ///
+    /// # Cancel safety
+    /// As there.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn write_rest(&self, line: &[u8], taken: usize) -> Result<(), WriteError> {
         let mut closing = self.closing.subscribe();
         let mut state = self.state.lock().await;
         let State { pipe, torn } = &mut *state;
         let pipe = pipe.as_mut().ok_or(WriteError::Closed)?;
-        if std::mem::replace(torn, true) {
+        if std::mem::replace(torn, true) && taken == 0 {
             return Err(WriteError::Torn);
         }
         tokio::select! {
             biased;
             _ = closing.wait_for(|closing| *closing) => return Err(WriteError::Closed),
-            written = write(pipe, line) => written?,
+            written = write(pipe, line, taken) => written?,
         }
         *torn = false;
         Ok(())
@@ -85,10 +113,9 @@ impl ServerStdin {
     }
 }
 
-async fn write(pipe: &mut ChildStdin, line: &[u8]) -> Result<(), WriteError> {
+async fn write(pipe: &mut Sender, line: &[u8], mut taken: usize) -> Result<(), WriteError> {
     let end: &[u8] = if line.last() == Some(&b'\n') { b"" } else { b"\n" };
-    let mut taken = 0;
-    for mut rest in [line, end] {
+    for mut rest in [line.get(taken..).unwrap_or_default(), end] {
         while !rest.is_empty() {
             let written = match pipe.write(rest).await {
                 Ok(0) => Err(io::ErrorKind::WriteZero.into()),

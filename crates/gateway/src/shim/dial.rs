@@ -1,6 +1,5 @@
 //! Reaching the daemon, again and again, with bounded backoff. Decides nothing about requests.
 
-use crate::config::Config;
 use crate::link::Link;
 use crate::wire::{Attach, Hello, Role, WIRE_VERSION, Welcome};
 use std::io;
@@ -23,8 +22,8 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn new(config: &Config, token: Option<String>, attach: Attach) -> Self {
-        Self { socket: config.socket(), token, attach, pause: Duration::ZERO }
+    pub(super) fn new(socket: PathBuf, token: Option<String>, attach: Attach) -> Self {
+        Self { socket, token, attach, pause: Duration::ZERO }
     }
 
     /// What to say hello with.

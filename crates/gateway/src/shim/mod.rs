@@ -1,6 +1,7 @@
 //! `tidegate connect`: the stdio server that a client starts. It outlives the daemon: it holds what was never forwarded,
 //! redials, and presents the same session again. It never ends while its client's input is open.
 
+mod afresh;
 mod book;
 mod connection;
 mod control;
@@ -14,8 +15,11 @@ use crate::cli::{ConnectArgs, Global};
 use crate::config::{Config, nearest};
 use crate::exit::{CliError, CliResult, Outcome};
 use crate::wire::Attach;
+use afresh::Charge;
 use tidegate_core::{ComponentName, Entropy as _, ProcessIdentity};
 use tidegate_host::{OsEntropy, parent_identity};
+
+pub(crate) use afresh::stream_main;
 
 /// Runs the shim until its client is gone.
 pub(crate) fn run(global: &Global, args: &ConnectArgs) -> CliResult {
@@ -25,11 +29,14 @@ pub(crate) fn run(global: &Global, args: &ConnectArgs) -> CliResult {
     if let Some(component) = &args.component {
         known(&config, component)?;
     }
-    let dialer = dial::Dialer::new(&config, token, attach);
-    if let Some(component) = &args.component {
-        stream::run(dialer, component, config.policy.hold);
+    if let Some(component) = args.component.clone() {
+        let (socket, hold) = (config.socket(), config.policy.hold);
+        let charge = Charge { socket, token, attach, component, hold };
+        let _ = charge.begin_afresh(); // what it saves is memory, and no reason not to serve
+        charge.carry_out();
         return Ok(Outcome::Done);
     }
+    let dialer = dial::Dialer::new(config.socket(), token, attach);
     let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
     runtime.block_on(control::run(dialer, &config));
     // The task that reads standard input may be inside read(2), which nothing can interrupt.

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use tidegate_core::{BootId, Liveness, Probe, ProcessIdentity};
 use tidegate_host::{
-    HostError, ProcProbe, identity_of, own_identity, parent_identity, process_table, processes_with_nonce,
-    stat_of,
+    HostError, ProcProbe, identity_of, own_children, own_identity, parent_identity, process_table,
+    processes_with_nonce, stat_of,
 };
 
 fn liveness(process: &ProcessIdentity) -> Liveness {
@@ -81,4 +81,17 @@ fn what_carries_the_nonce_is_found_and_nothing_else() {
     end(ours);
     end(other);
     assert_eq!(processes_with_nonce("TIDEGATE_NONCE", &nonce).unwrap(), Vec::<u32>::new());
+}
+
+#[test]
+fn own_children_are_seen_until_they_are_reaped_and_nobody_else_is() {
+    let (living, mut dead) = (waiting_child("living"), waiting_child("dead"));
+    dead.kill().unwrap();
+    eventually("the killed child is a zombie", || own_children().unwrap()[&dead.id()].is_zombie());
+    let children = own_children().unwrap();
+    assert!(children[&living.id()].is_running());
+    assert!(children.values().all(|child| child.parent == std::process::id()));
+    dead.wait().unwrap();
+    assert!(!own_children().unwrap().contains_key(&dead.id()));
+    end(living);
 }

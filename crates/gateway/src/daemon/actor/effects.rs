@@ -1,6 +1,6 @@
 //! Doing what the relay decides, in its order. Decides nothing itself.
 
-use super::{Actor, ToServer};
+use super::Actor;
 use crate::daemon::component::Peer;
 use crate::daemon::context::{grumble, say};
 use crate::keeper::KeptCall;
@@ -12,7 +12,6 @@ use tidegate_checkpoints::{Actions, Fact, Subscription};
 use tidegate_core::{Generation, NextAction, SessionId, WorkClass};
 use tidegate_governor::ComponentError;
 use tidegate_relay::{Effect, List, Message, Pages, StreamId};
-use tokio::sync::mpsc::error::TrySendError;
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
@@ -115,9 +114,8 @@ impl Actor {
     /// Hands a line to the server's pipe; gives it back when there is no room.
     fn write(&mut self, mut line: Vec<u8>, call: Option<u64>) -> Option<Vec<u8>> {
         line.push(b'\n');
-        let to_server = self.up.as_ref().and_then(|up| up.to_server.as_ref())?;
-        let sent = to_server.try_send(ToServer { line, call });
-        let Err(TrySendError::Full(ToServer { line, .. })) = sent else { return None };
+        let inlet = self.up.as_ref().and_then(|up| up.inlet.as_ref())?;
+        let line = inlet.send(line, call).err()?;
         say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
         Some(line)
     }

@@ -1,7 +1,8 @@
 //! The life of the component's server: installed, read, settled when it ends, proved dead, and started again when it ended
 //! by itself. Never starts anything while an operation has the component.
 
-use super::{Actor, IDLE, ToServer, Up};
+use super::inlet::Inlet;
+use super::{Actor, IDLE, Up};
 use crate::daemon::acquaintance::reset_note;
 use crate::daemon::component::Msg;
 use crate::daemon::component::Proof;
@@ -17,10 +18,8 @@ use tidegate_governor::{ComponentState, Next, Verified};
 use tidegate_host::OsEntropy;
 use tidegate_incidents::{IncidentKind, Report, Severity};
 use tidegate_relay::{Effect, ServerFacts, Unavailable};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-/// Lines to the server that wait for its pipe. More than the gate admits, so that a request never waits here for room.
-const TO_SERVER: usize = 4_096;
 /// How long the output of a server that has exited is read on: what it wrote is in the pipe, and only a process that
 /// outlives it keeps the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -35,29 +34,11 @@ impl Actor {
     pub(super) async fn install(&mut self, server: Server, facts: ServerFacts) -> Verified {
         let Server { stdin, stdout, handle } = server;
         let (generation, pid) = (facts.generation, handle.identity().pid);
-        let (to_server, mut lines) = mpsc::channel::<ToServer>(TO_SERVER);
-        let kept = handle.clone();
-        let writing = tokio::spawn(async move {
-            let mut unwritten = Vec::new();
-            while let Some(ToServer { line, call }) = lines.recv().await {
-                call.into_iter().for_each(|id| kept.calls().begin(id));
-                // A pipe that fails means a server that has ended, which its exit tells; nothing more is written then.
-                if let Err(error) = stdin.write_line(&line).await {
-                    unwritten.extend(error.took_nothing().then_some(line));
-                    break;
-                }
-                call.into_iter().for_each(|id| kept.calls().whole(id));
-            }
-            while let Some(ToServer { line, .. }) = lines.recv().await {
-                unwritten.push(line);
-            }
-            unwritten
-        });
+        let inlet = Inlet::new(stdin, handle.clone());
         self.up = Some(Up {
             stdout,
             handle,
-            to_server: Some(to_server),
-            writing: Some(writing),
+            inlet: Some(inlet),
             generation: facts.generation,
             reading: true,
             told_dead: false,
@@ -194,13 +175,9 @@ impl Actor {
         }
         self.pages.clear();
         self.stale.clear();
-        // What its pipe never took was never written, and is the next generation's. No more can be added: the sender goes.
-        up.to_server = None;
-        let writing = up.writing.take();
-        let unwritten = match writing {
-            Some(writing) => tokio::time::timeout(LAST_WORDS, writing).await,
-            None => return,
-        };
+        // What its pipe never took was never written, and is the next generation's. No more can be added.
+        let Some(inlet) = up.inlet.take() else { return };
+        let unwritten = tokio::time::timeout(LAST_WORDS, inlet.close()).await;
         for line in unwritten.ok().and_then(Result::ok).into_iter().flatten().rev() {
             self.relay.never_written(&line);
         }
@@ -216,7 +193,7 @@ impl Actor {
                 let handle = up.handle.clone();
                 up.ending.get_or_insert_with(|| tokio::spawn(async move { handle.stop(grace).await }));
             }
-            None => drop(proof.send(Ok(()))), // who asked has given up
+            None => drop(proof.send(Ok(None))), // who asked has given up
         }
     }
 
@@ -263,7 +240,8 @@ impl Actor {
         let crashed = up.crashed && up.proofs.is_empty();
         let exit = up.handle.exited();
         for waiting in up.proofs {
-            let answer = proof.as_ref().map(drop).map_err(ToString::to_string);
+            let nonce = &up.handle.identity().nonce;
+            let answer = proof.as_ref().map(|_| Some(nonce.clone())).map_err(ToString::to_string);
             let _ = waiting.send(answer); // who asked has given up
         }
         if crashed && proved {

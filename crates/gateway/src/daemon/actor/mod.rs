@@ -4,6 +4,7 @@
 //! everything else about its life is an operation's.
 
 mod effects;
+mod inlet;
 mod life;
 
 use super::component::{Handle, Msg, Peer, Proof, Resumed, Seen};
@@ -15,6 +16,7 @@ use crate::config::ComponentConfig;
 use crate::lines::{Line, Lines};
 use crate::process::{ServerHandle, StopError, StopReport};
 use crate::wire::{Note, note_frame};
+use inlet::Inlet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
@@ -30,20 +32,12 @@ use tokio::task::JoinHandle;
 /// When an idle actor looks at its clock.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// A line for the server's pipe, and the id of the unsafe call in it, where there is one.
-struct ToServer {
-    line: Vec<u8>,
-    call: Option<u64>,
-}
-
 /// A server that runs, or has just ended.
 struct Up {
     stdout: Lines<tokio::process::ChildStdout>,
     handle: ServerHandle,
-    /// Lines for its pipe; gone once nothing more is to be written.
-    to_server: Option<mpsc::Sender<ToServer>>,
-    /// Writes them. Answers those that the pipe took nothing of.
-    writing: Option<JoinHandle<Vec<Vec<u8>>>>,
+    /// Gone once nothing more is to be written.
+    inlet: Option<Inlet>,
     generation: Generation,
     /// Its output has not ended.
     reading: bool,

@@ -137,3 +137,32 @@ async fn after_half_a_line_no_other_line_is_written() {
     assert!(matches!(server.stdin.write_line(b"next").await, Err(WriteError::Torn)));
     server.handle.stop(Duration::ZERO).await.unwrap();
 }
+
+#[tokio::test]
+async fn what_the_pipe_takes_at_once_and_what_it_takes_later_is_one_line_and_nothing_comes_between() {
+    let _shared = MACHINE.read().await;
+    let spawner = spawner();
+    let mut server = start(&spawner, "exec cat").await;
+    // The pipe is known to be ready once something was waited for, if not before.
+    server.stdin.write_line(b"first").await.unwrap();
+    let mut long = vec![b'x'; 1 << 20];
+    long.push(b'\n');
+    let mut taken = 0;
+    eventually("the pipe takes something", || {
+        taken = server.stdin.try_write(&long);
+        taken > 0
+    })
+    .await;
+    assert!(taken < long.len(), "a pipe has no room for a mebibyte");
+    assert_eq!(server.stdin.try_write(b"between\n"), 0);
+    assert!(matches!(server.stdin.write_line(b"between").await, Err(WriteError::Torn)));
+    let stdin = server.stdin.clone();
+    let writing = tokio::spawn(async move { stdin.write_rest(&long, taken).await });
+    assert_eq!(line(&mut server).await, "first");
+    assert_eq!(line(&mut server).await.len(), 1 << 20);
+    writing.await.unwrap().unwrap();
+    assert_eq!(server.stdin.try_write(b"next\n"), 5);
+    assert_eq!(line(&mut server).await, "next");
+    server.handle.stop(GRACE).await.unwrap();
+    assert_eq!(server.stdin.try_write(b"late\n"), 0);
+}

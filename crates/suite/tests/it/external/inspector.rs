@@ -1,7 +1,7 @@
 //! The command line of the MCP inspector: a client that connects, asks once and goes.
 
 use super::servers::{House, Outside};
-use super::tour::kill;
+use super::tour::{kill, upgrade};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -57,6 +57,8 @@ pub(super) fn visits(names: &[&str]) {
     rig.restarts(names);
     for server in &servers {
         call(&rig, server, "after a restart");
+        upgrade(&rig, server);
+        call(&rig, server, "after an upgrade");
         kill(&rig, server.name);
     }
     rig.kill();

@@ -41,6 +41,13 @@ pub(super) fn through(sdk: Sdk, names: &[&str]) {
     assert_eq!(rig.ended(&id)["phase"], "Completed");
     everybody_is_answered(&mut visits, "after a restart");
 
+    for visit in &mut visits {
+        let call = visit.call();
+        upgrade(&rig, &visit.server);
+        visit.answered(call, "in an upgrade");
+    }
+    everybody_is_answered(&mut visits, "after an upgrade");
+
     // Servers that are killed are there again for the next call.
     for name in names {
         kill(&rig, name);
@@ -90,6 +97,15 @@ fn everybody_is_answered(visits: &mut [Visit], when: &str) {
     for (visit, call) in visits.iter_mut().zip(calls) {
         visit.answered(call, when);
     }
+}
+
+/// From now on the server is started by another command, and stays it.
+pub(super) fn upgrade(rig: &Rig, server: &Outside) {
+    let asked =
+        ["restart", "request", server.name, "--reason", "a newer one", "--command", "env", "TIDE=new"];
+    let words: Vec<&str> = asked.into_iter().chain(server.command.iter().map(String::as_str)).collect();
+    let id = rig.ops(&words).done()["operation"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(rig.ended(&id)["phase"], "Completed", "{}", server.name);
 }
 
 /// `kill -9` of a server; waits until its successor is there.
