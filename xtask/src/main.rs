@@ -11,8 +11,10 @@ mod clock;
 mod determinism;
 mod experiment;
 mod explore;
+mod fuzz;
 mod image;
 mod machine;
+mod mutants;
 mod nextest;
 mod peers;
 mod process;
@@ -88,6 +90,10 @@ enum Command {
     Ci(ci::Args),
     /// One snapshot of the image's conversation, continued from many seeds, with the bullets held against each of them
     Explore(explore::Args),
+    /// The decisions changed one at a time: does a test notice?
+    Mutants(mutants::Args),
+    /// The readers of what comes from outside, under bytes that nobody thought of
+    Fuzz(fuzz::Args),
     /// Sixty-four sessions under restarts and kills, for half an hour
     Soak(soak::Args),
 }
@@ -128,6 +134,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }),
         Command::Bench(args) => bench::run(&workspace, &args),
         Command::Explore(args) => explore::run(&workspace, &args),
+        Command::Mutants(args) => mutants::run(&workspace, &args),
+        Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 use tidegate_determinism::document::{Block, Span, Text, code, plain, strong};
+use tidegate_simulator::Bug;
 
 use super::bullets::BULLETS;
 use super::glance;
@@ -42,6 +43,10 @@ pub(crate) fn tell(report: &Report) -> Vec<Block> {
     blocks.push(evidence(report));
     blocks.push(Block::Heading("Simulation".to_owned()));
     blocks.push(Block::Paragraph(simulation(report.simulation.as_ref())));
+    if let Some(hunts) = report.simulation.as_ref().and_then(|simulation| simulation["planted"].as_array()) {
+        blocks.push(Block::Heading("Planted bugs".to_owned()));
+        blocks.extend(planted(hunts));
+    }
     if let Some(bench) = &report.bench {
         blocks.push(Block::Heading("Benchmark".to_owned()));
         blocks.extend(self::bench(bench));
@@ -177,6 +182,37 @@ fn simulation(simulation: Option<&Value>) -> Text {
     text
 }
 
+/// Every wrong decision that was planted, and what gave it away.
+fn planted(hunts: &[Value]) -> [Block; 2] {
+    let caught = hunts.iter().filter(|hunt| hunt["caught_by_seed"].is_u64()).count();
+    let about = format!(
+        "A check that can't fail proves nothing. So one wrong decision at a time is planted in the code, as somebody could have \
+         written it, and schedules are run until a bullet is seen to break: {caught} of {} were caught. The schedule's seed \
+         is all that is needed to see it again, step by step; a bug that isn't caught blocks the release.",
+        hunts.len()
+    );
+    let row = |hunt: &Value| {
+        let name = hunt["bug"].as_str().unwrap_or("(missing)");
+        let what = Bug::named(name).map_or_else(|| name.to_owned(), |bug| bug.what.to_owned());
+        let mut row = vec![vec![plain(hunt["bullet"].to_string())], vec![plain(what)]];
+        match (hunt["caught_by_seed"].as_u64(), hunt["caught_as"].as_str()) {
+            (Some(seed), Some(rule)) => row.extend([
+                vec![plain(format!("schedule {seed}, step {}", hunt["steps"]))],
+                vec![plain(rule)],
+                vec![code(format!("cargo xtask simulate --planted {name} --seed {seed}"))],
+            ]),
+            _ => row.extend([
+                vec![strong(format!("survived {} schedules", hunt["seeds"]))],
+                Vec::new(),
+                vec![code(format!("cargo xtask simulate --planted {name}"))],
+            ]),
+        }
+        row
+    };
+    let head = vec!["bullet", "what is wrong", "caught by", "seen as", "see it"];
+    [Block::Paragraph(vec![plain(about)]), Block::Table { head, rows: hunts.iter().map(row).collect() }]
+}
+
 /// Every row of the benchmark, with the machine that it is of.
 fn bench(bench: &Value) -> [Block; 2] {
     let words = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -258,6 +294,9 @@ mod tests {
             "| proven | proven | not applicable |",
             "| 1 simulated | `bullet_1_simulated` | passed | 1000 | 0.0 s |",
             "1000 random schedules, 61234 steps",
+            "until a bullet is seen to break: 1 of 1 were caught.",
+            "| 1 | an operator approves what they asked for themselves | schedule 18, step 412 | no unilateral restart | \
+             `cargo xtask simulate --planted own-request-approved --seed 18` |",
             "1 of 1 controls came out as they must",
             "On A Processor, 2 processors, Linux 6, ext4",
             "| `freshness` | a check / a clock | 2.500 | 2.400 to 2.700 | \\<= 3 | reached |",
@@ -281,6 +320,18 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("| proven | **failed** | not applicable |"), "{page}");
+    }
+
+    #[test]
+    fn a_planted_bug_that_survives_is_told_with_what_it_is() {
+        let mut input = complete();
+        let hunts = serde_json::json!([{
+            "bug": "closing-does-not-close", "bullet": 2, "caught_by_seed": null, "caught_as": null, "steps": 0, "seeds": 1500,
+        }]);
+        input.parts[0].simulation.as_mut().unwrap()["planted"] = hunts;
+        let page = markdown(&tell(&decide(input)));
+        let row = "| 2 | a closed gate admits | **survived 1500 schedules** |  | `cargo xtask simulate --planted closing-does-not-close` |";
+        assert!(page.contains(row), "{page}");
     }
 
     #[test]

@@ -37,6 +37,11 @@ const THE_FOUR: u8 = 2;
 /// Everything below this height stays free of `HEAVY`, and so does the simulator, which polls on its own executor.
 const LIGHT_BELOW: u8 = 4;
 const ALSO_LIGHT: &str = "tidegate-simulator";
+/// The program that people run.
+const GATEWAY: &str = "tidegate";
+/// The crate that has the feature of wrong decisions, and the feature.
+const PLANTED_IN: &str = "tidegate-core";
+const PLANTED: &str = "planted";
 
 /// The part of `cargo metadata` that the rules read.
 #[derive(Clone, Debug)]
@@ -55,12 +60,17 @@ pub(super) struct Package {
     #[serde(rename = "manifest_path")]
     pub(super) manifest: PathBuf,
     dependencies: Vec<Dependency>,
+    /// What each feature turns on.
+    #[serde(default)]
+    features: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Dependency {
     name: String,
     kind: Option<String>,
+    #[serde(default)]
+    features: Vec<String>,
 }
 
 impl Metadata {
@@ -203,6 +213,35 @@ pub(super) fn stay_light(metadata: &Metadata) -> Vec<Finding> {
         .collect()
 }
 
+/// Nothing that the gateway is built with can turn wrong decisions on: the feature for them is defined in one crate, and no
+/// other feature, and no dependency, names it on the way there.
+pub(super) fn nothing_is_planted(metadata: &Metadata) -> Vec<Finding> {
+    let Some(gateway) = metadata.packages.iter().find(|package| package.name == GATEWAY) else {
+        return vec![format!("there is no crate {GATEWAY}: say in xtask/src/tidy/graph.rs what people run")];
+    };
+    let tree = metadata.tree(gateway);
+    let mut findings = Vec::new();
+    for package in metadata.packages.iter().filter(|p| p.name == GATEWAY || tree.contains(p.name.as_str())) {
+        let name = &package.name;
+        let names_it = |feature: &String| feature.rsplit('/').next() == Some(PLANTED);
+        for (feature, turns_on) in &package.features {
+            let defined = name == PLANTED_IN && feature == PLANTED;
+            if !defined && (feature == PLANTED || turns_on.iter().any(names_it)) {
+                findings.push(format!("{name}: the feature {feature} would plant bugs in what people run"));
+            }
+        }
+        for dependency in package.dependencies.iter().filter(|it| it.kind.as_deref() != Some("dev")) {
+            if dependency.features.iter().any(names_it) {
+                findings.push(format!(
+                    "{name}: depends on {} with the feature {PLANTED}, which would plant bugs in what people run",
+                    dependency.name
+                ));
+            }
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +318,42 @@ mod tests {
         check(&[("tidegate-leases", &[("middle", BUILD)]), ("middle", &[("clap", BUILD)])], true);
         check(&[("tidegate-simulator", &[("tokio", BUILD)])], true);
         check(&[("tidegate", &[("tokio", BUILD)])], false);
+    }
+
+    #[test]
+    fn no_feature_and_no_dependency_plants_a_bug_in_the_gateway() {
+        let workspace = || {
+            metadata(&[
+                ("tidegate", &[("tidegate-leases", BUILD)]),
+                ("tidegate-leases", &[("tidegate-core", BUILD)]),
+                ("tidegate-core", &[]),
+                ("tidegate-simulator", &[("tidegate-core", BUILD)]),
+            ])
+        };
+        let feature = |of: &str, feature: &str, turns_on: &str, planted: bool| {
+            let mut metadata = workspace();
+            let package = metadata.packages.iter_mut().find(|package| package.name == of).unwrap();
+            package.features.insert(feature.to_owned(), vec![turns_on.to_owned()]);
+            assert_eq!(!nothing_is_planted(&metadata).is_empty(), planted, "{of}: {feature} = {turns_on}");
+        };
+        feature("tidegate-core", "planted", "serde", false);
+        feature("tidegate-simulator", "planted", "tidegate-core/planted", false);
+        feature("tidegate-core", "default", "planted", true);
+        feature("tidegate-leases", "tests", "tidegate-core/planted", true);
+        feature("tidegate-leases", "tests", "tidegate-core?/planted", true);
+        feature("tidegate", "planted", "serde", true);
+
+        let dependency = |of: &str, kind: Option<&str>, planted: bool| {
+            let mut metadata = workspace();
+            let package = metadata.packages.iter_mut().find(|package| package.name == of).unwrap();
+            package.dependencies[0].kind = kind.map(str::to_owned);
+            package.dependencies[0].features.push(PLANTED.to_owned());
+            assert_eq!(!nothing_is_planted(&metadata).is_empty(), planted, "{of} with {kind:?}");
+        };
+        dependency("tidegate-leases", BUILD, true);
+        dependency("tidegate-leases", Some("build"), true);
+        dependency("tidegate-leases", TEST, false);
+        dependency("tidegate-simulator", BUILD, false);
     }
 
     #[test]

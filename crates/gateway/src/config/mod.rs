@@ -1,5 +1,7 @@
 //! `tidegate.toml`: what it may say, checked once. Nothing here starts, opens or connects to anything.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod corpus;
 mod keys;
 pub(crate) mod mcp;
 mod raw;
@@ -131,20 +133,24 @@ impl Config {
     /// Reads and checks a configuration file: one of ours, or the `mcpServers` file of a client.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
         if is_of_a_client(path) && path.exists() {
-            let text = mcp::Import::read(path)?.as_it_is();
-            return raw::parse(path, &text).map_err(|error| match error {
-                // Its line is one of a text that nobody has.
-                ConfigError::Invalid { message, .. } => {
-                    ConfigError::Imported { import: path.to_owned(), message }
-                }
-                error => error,
-            });
+            return Self::of_a_client(&mcp::Import::read(path)?);
         }
         let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => ConfigError::Missing { path: path.to_owned() },
             _ => ConfigError::Read { path: path.to_owned(), source },
         })?;
         raw::parse(path, &text)
+    }
+
+    /// The servers of a client's file, as they are there.
+    fn of_a_client(import: &mcp::Import) -> Result<Self, ConfigError> {
+        raw::parse(&import.path, &import.as_it_is()).map_err(|error| match error {
+            // Its line is one of a text that nobody has.
+            ConfigError::Invalid { message, .. } => {
+                ConfigError::Imported { import: import.path.clone(), message }
+            }
+            error => error,
+        })
     }
 
     /// Where the daemon listens.

@@ -1,6 +1,7 @@
 //! The tests of `tidegate-leases`, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod allocation;
 mod guard;
 mod holders;
 mod kernel;

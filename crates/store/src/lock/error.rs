@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum LockError {
     /// Somebody has it.
-    #[error("process {pid} holds the lock {path:?}; stop it, or wait for it to end")]
+    #[error(
+        "process {pid} holds the lock {path:?}; stop it, or wait for it to end; if it has ended, a process that it has forked still has \
+         the lock"
+    )]
     Busy {
         /// The lock.
         path: PathBuf,

@@ -2,9 +2,12 @@
 
 use crate::processes::{Child, role};
 use crate::support::{Place, block_on, eventually, everything, key, put};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tidegate_store::{CommitError, DirectoryError, FileError, LockError, OpenOptions, Store, hold};
@@ -55,6 +58,65 @@ fn a_holder_that_is_killed_holds_nothing_even_while_a_program_it_started_lives_o
     // Its standard output is still open: the grandchild lives.
     hold(place.path(), "daemon.pid").map(drop).unwrap();
     child.close_stdin();
+}
+
+#[test]
+fn a_lock_that_a_fork_has_inherited_ends_with_the_last_of_both_and_the_error_says_where_to_look() {
+    if let Some(dir) = role("inherited") {
+        let _lock = hold(&dir, "daemon.pid").unwrap();
+        println!("ack held");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        return;
+    }
+    let place = Place::new();
+    let mut child = Child::start("locks::a_lock_that_a_fork_has_inherited", "inherited", place.path());
+    assert_eq!(child.next_ack().as_deref(), Some("held"));
+    // What a forked child has: the same open file, and with it its lock.
+    let inherited = descriptor_of(child.pid(), place.path());
+    let holder = child.pid();
+    child.kill();
+    match hold(place.path(), "daemon.pid").unwrap_err() {
+        error @ LockError::Busy { pid, .. } => {
+            assert_eq!(pid, holder, "nobody else has ever signed");
+            assert!(error.to_string().contains("a process that it has forked"), "{error}");
+        }
+        other => panic!("{other}"),
+    }
+    drop(inherited);
+    hold(place.path(), "daemon.pid").map(drop).unwrap();
+}
+
+#[test]
+fn a_fork_that_inherits_the_store_takes_no_commit_from_anybody() {
+    if let Some(dir) = role("forked-store") {
+        let store = tidegate_store::FileStore::open(&dir, OpenOptions::new().create(true)).unwrap().0;
+        block_on(store.commit(put("of the parent", "1"))).unwrap();
+        println!("ack committed");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        return;
+    }
+    let place = Place::new();
+    let mut child = Child::start("locks::a_fork_that_inherits_the_store", "forked-store", place.path());
+    assert_eq!(child.next_ack().as_deref(), Some("committed"));
+    let _inherited = descriptor_of(child.pid(), &place.path().join("lock"));
+    child.kill();
+    // Between commits nobody has the lock, so there is nothing that could stay behind in a fork.
+    let store = place.open();
+    block_on(store.commit(put("of a successor", "2"))).unwrap();
+    assert_eq!(everything(&store).2.len(), 2);
+}
+
+/// A copy of the descriptor that process `pid` has of `path`: one open file, as after a fork.
+fn descriptor_of(pid: u32, path: &Path) -> OwnedFd {
+    let number = fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .map(Result::unwrap)
+        .find(|entry| fs::read_link(entry.path()).is_ok_and(|open| open == path))
+        .unwrap_or_else(|| panic!("process {pid} hasn't opened {path:?}"));
+    let number = number.file_name().to_str().unwrap().parse().unwrap();
+    let process = Pid::from_raw(pid.cast_signed()).unwrap();
+    let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
+    pidfd_getfd(process, number, PidfdGetfdFlags::empty()).unwrap()
 }
 
 #[test]

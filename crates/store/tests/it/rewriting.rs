@@ -1,7 +1,9 @@
 //! Journals that are replaced: by compaction, by a restore, and by adoption.
 
+use crate::processes::{Child, role};
 use crate::support::{Place, block_on, everything, key, put};
 use std::fs;
+use std::process::Command;
 use tidegate_core::{Epoch, Fence, Revision};
 use tidegate_store::{FileStore, OpenOptions, Store, Txn, adopt, check};
 
@@ -51,6 +53,29 @@ fn a_journal_far_larger_than_what_lives_in_it_is_compacted_by_itself() {
     let report = check(place.path()).unwrap();
     assert!(report.generation >= 2 && report.journal_bytes < 6_000_000, "{report:?}");
     assert_eq!(report.revision, Revision(12));
+}
+
+#[test]
+fn the_directory_for_temporary_files_is_never_used() {
+    if let Some(dir) = role("compact") {
+        let (store, _) = FileStore::open(&dir, OpenOptions::new().create(true)).unwrap();
+        block_on(store.commit(put("a", "1"))).unwrap();
+        block_on(store.compact()).unwrap();
+        println!("ack {}", std::env::temp_dir().display());
+        return;
+    }
+    let place = Place::new();
+    // A rename can't cross file systems, and what isn't there crosses none: nothing of the store may be made there.
+    let nowhere = place.path().join("no such directory");
+    let mut with_it = Command::new("env");
+    with_it.arg(format!("TMPDIR={}", nowhere.display()));
+    let state = place.path().join("state");
+    let test = "rewriting::the_directory_for_temporary_files_is_never_used";
+    let mut child = Child::start_under(with_it, test, "compact", &state);
+    assert_eq!(child.next_ack().as_deref(), nowhere.to_str());
+    child.ends_well();
+    assert_eq!(check(&state).unwrap().generation, 2);
+    assert!(!nowhere.exists());
 }
 
 #[test]

@@ -42,7 +42,10 @@ pub(crate) fn complete() -> Input {
         evidence: manifest.iter().map(evidence).collect(),
         simulation: Some(json!({
             "seeds": 1000, "steps": 61_234, "transcript_sha256": "ab".repeat(32), "repeated_sha256": "ab".repeat(32),
-            "planted": [{ "bug": "own-request-approved", "bullet": 1, "caught_by_seed": 18 }],
+            "planted": [{
+                "bug": "own-request-approved", "bullet": 1, "caught_by_seed": 18,
+                "caught_as": "no unilateral restart", "steps": 412, "seeds": 19,
+            }],
         })),
         determinism: Some(json!({
             "version": 1,

@@ -86,7 +86,7 @@ impl Import {
     }
 
     /// Reads the text of a client's file; relative directories in it are relative to the file.
-    fn parse(path: &Path, text: &str) -> Result<Self, ImportError> {
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ImportError> {
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let dir = whole.parent().unwrap_or(Path::new("/"));
         Ok(Self { path: path.to_owned(), servers: servers::parse(path, dir, text)? })
