@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode> {
-    for target in args.target.iter().filter(|target| !TARGETS.contains(&target.as_str())) {
+    if let Some(target) = args.target.iter().find(|target| !TARGETS.contains(&target.as_str())) {
         bail!("no target is called {target:?}; there are {}", TARGETS.join(", "));
     }
     let version = Command::new("cargo").args(["fuzz", "--version"]).output();

@@ -144,7 +144,7 @@ impl Mutants {
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode> {
     let mutants = Mutants::read(workspace)?;
     let known = || mutants.module.keys().cloned().collect::<Vec<_>>();
-    for name in args.module.iter().filter(|name| !mutants.module.contains_key(*name)) {
+    if let Some(name) = args.module.iter().find(|name| !mutants.module.contains_key(*name)) {
         bail!("no module is called {name:?}; there are {}", known().join(", "));
     }
     if !is_installed() {
@@ -172,8 +172,7 @@ fn is_installed() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Mutates a copy of the tree. The copy is built in the workspace's own target directory's neighbour, so that a second run
-/// builds only what has changed.
+/// Mutates a copy of the tree. Copies of all modules are built in one directory, so that what they depend on is built once.
 fn mutate(workspace: &Workspace, name: &str, module: &Module, list: bool) -> anyhow::Result<Option<Outcome>> {
     let results = workspace.results().join(RESULTS).join(name);
     let mut command = Command::new("cargo");

@@ -36,7 +36,7 @@ pub(super) fn name_their_tests(
             continue;
         };
         let named: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
-        if named.is_empty() && !last.strip_prefix(NONE).is_some_and(|reason| !reason.is_empty()) {
+        if named.is_empty() && last.strip_prefix(NONE).is_none_or(str::is_empty) {
             findings.push(format!(
                 "{place}: name the test that shows this (`path.rs::name`), or begin with `{NONE}`why"
             ));
@@ -59,8 +59,7 @@ fn missing(test: &str, sources: &BTreeMap<PathBuf, String>) -> Option<String> {
     (!has_test(text, name)).then(|| format!("{file}.rs has no test {name}"))
 }
 
-/// Whether `text` has a test of this name. The attribute may stand a few lines above; a macro that makes tests out of
-/// functions has none.
+/// Whether `text` has a function of this name. That it's a test is not looked for: a macro may make it one.
 fn has_test(text: &str, name: &str) -> bool {
     text.lines().any(|line| {
         let Some((_, rest)) = line.split_once("fn ") else { return false };
