@@ -146,7 +146,7 @@ impl Client {
             if self.from.read_line(&mut self.line)? == 0 {
                 return Err("the server has ended".into());
             }
-            if self.line.contains(&ours) && !self.line.contains("\"method\":") {
+            if self.line.contains(&ours) {
                 return if self.line.contains("\"isError\":true") || self.line.contains("\"error\":{") {
                     Err(self.line.clone().into())
                 } else {
