@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::examine::{Examination, examine};
 use crate::executor::antithesis::{self, HandOver};
 use crate::executor::{Executor, Native, Sandbox, Vm};
-use crate::go_no_go::{self, GoNoGo, Question};
+use crate::go_no_go::{self, GoNoGo, ImageFacts, Question};
 use crate::guard::Guard;
 use crate::normalise;
 use crate::plan::{ExecutorKind, Plan, millis};
@@ -23,6 +23,9 @@ use crate::verdict::{self, Facts, Failure};
 
 /// A native run shorter than this is below what the system counts processor time in: no ratio is given.
 const LEAST_CPU_S: f64 = 0.005;
+/// Natively a subject runs beside another executor to show what that one has to settle: a rate, for which a bound of a
+/// few per cent is not needed.
+const MAX_RUNS_BESIDE: u32 = 20;
 
 /// Runs the check that a plan describes.
 ///
@@ -43,7 +46,8 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Record, RunErr
 
     let mut beside = Vec::new();
     if !matches!(plan.executor, ExecutorKind::Native | ExecutorKind::Antithesis) {
-        beside.push(show(plan, &mut native.clone(), &mut progress)?);
+        let fewer = Plan { runs: plan.runs.min(MAX_RUNS_BESIDE), ..plan.clone() };
+        beside.push(show(&fewer, &mut native.clone(), &mut progress)?);
     }
     let mut matrix = None;
     let mut main = match find(plan, native) {
@@ -201,7 +205,7 @@ fn confirm(main: &mut Outcome, beside: &mut [Outcome], matrix: &Ablation) {
 fn record(plan: &Plan, main: Outcome, beside: Vec<Outcome>, ablation: Option<Ablation>) -> Record {
     let subject = subject::identify(plan, std::env::var_os("PATH").as_deref());
     let recommendation = verdict::recommend(&main.verdict, &main.cells, &main.executor.name);
-    let decisions = decisions(plan, &main, &subject.digest);
+    let decisions = decisions(plan, &main, &beside, &subject.digest);
     Record {
         version: VERSION,
         prerequisites: report::prerequisites(&subject, plan, &main),
@@ -233,12 +237,15 @@ fn record(plan: &Plan, main: Outcome, beside: Vec<Outcome>, ablation: Option<Abl
 }
 
 /// What was not started: this check's executor where it isn't there, and the commercial one in any case.
-fn decisions(plan: &Plan, main: &Outcome, subject: &str) -> Vec<GoNoGo> {
+fn decisions(plan: &Plan, main: &Outcome, beside: &[Outcome], subject: &str) -> Vec<GoNoGo> {
     let paid = ExecutorKind::Antithesis;
+    let mut outcomes = beside.iter().chain([main]);
+    let needs_network = outcomes.any(|outcome| outcome.verdict.reason == Some(Reason::NetworkRequired));
+    let facts = plan.image_facts.clone().map(|facts| ImageFacts { needs_network, ..facts });
     let question = Question {
         executor: paid.name(),
-        subject: if plan.image_facts.is_some() { &plan.image } else { subject },
-        image: plan.image_facts.as_ref().map_or(go_no_go::Image::NotOne, go_no_go::Image::Known),
+        subject: if facts.is_some() { &plan.image } else { subject },
+        image: facts.as_ref().map_or(go_no_go::Image::NotOne, go_no_go::Image::Known),
         unavailable: None,
         paid: true,
         buys: "a search through many schedules and injected faults, on machines that are somebody else's",

@@ -11,6 +11,7 @@ use crate::controls;
 use crate::error::RunError;
 use crate::executor::{Executor, Job, Levers, Part, Program, Run, Spent, Task};
 use crate::load::Load;
+use crate::network;
 use crate::normalise::normalise;
 use crate::plan::{Condition, MIN_RUNS, Plan};
 use crate::record::{Cell, Context, ControlResult, Divergence, Reason, RunCost, SeedProbe};
@@ -163,6 +164,11 @@ impl Examination {
         progress.done();
         self.spent.entry(part).or_default().push(run.spent);
         let recording = run.recordings.first();
+        if let Some(said) = recording.filter(|_| !executor.has_network()).and_then(network::missed) {
+            let detail =
+                format!("it failed where there is no network, and said: {}", shown(said.as_bytes(), 0));
+            return Err(Failure { reason: Reason::NetworkRequired, detail });
+        }
         let written = recording.map_or([("stdout", 0), ("stderr", 0)], |recording| recording.written());
         for (channel, records) in written {
             *self.records.entry(channel).or_default() += records;

@@ -375,6 +375,8 @@ pub enum Reason {
     ScriptIncomplete,
     /// A run wrote more than is kept.
     OutputTooLarge,
+    /// The subject failed for want of a network, which this executor doesn't have.
+    NetworkRequired,
     /// The load beside the subject was not there all the time.
     LoadAbsent,
     /// The executor, or something that it needs, isn't there.

@@ -11,6 +11,7 @@ use crate::error::RunError;
 use crate::executor::Spent;
 use crate::plan::Plan;
 use crate::record::{Cost, Host, Level, Outcome, Prerequisite, Reason, Record, RunCost, Subject};
+use crate::scratch;
 use crate::story;
 
 /// Clock ticks a second in `/proc/PID/stat`: fixed by the kernel's interface to programs.
@@ -57,23 +58,28 @@ impl Record {
         let failed = |path: &Path, source| RunError::Write { path: path.to_owned(), source };
         fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
         let json = self.json().map_err(|error| failed(directory, error.into()))?;
-        for (name, text) in
-            [("index.html", self.html()), ("determinism.md", self.markdown()), ("determinism.json", json)]
-        {
+        scratch::sweep(directory).map_err(|source| failed(directory, source))?;
+        let texts =
+            [("index.html", self.html()), ("determinism.md", self.markdown()), ("determinism.json", json)];
+        // All are written before one is seen, so that no file is of another run than the next.
+        let mut written = Vec::new();
+        for (name, text) in texts {
             let path = directory.join(name);
-            replace(directory, &path, &text).map_err(|source| failed(&path, source))?;
+            let file = unfinished(directory, &text).map_err(|source| failed(&path, source))?;
+            written.push((path, file));
+        }
+        for (path, file) in written {
+            file.persist(&path).map_err(|error| failed(&path, error.error))?;
         }
         Ok(())
     }
 }
 
-/// Through a file beside the target, so that a reader sees the old text or the new one.
-fn replace(directory: &Path, path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(".determinism-").tempfile_in(directory)?;
+fn unfinished(directory: &Path, text: &str) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix(&scratch::prefix()).tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok(file)
 }
 
 /// What the executors need, and whether it's there.

@@ -174,6 +174,9 @@ fn reason_to_act(reason: Reason) -> &'static str {
         Reason::ScriptIncomplete => {
             "SCRIPT_INCOMPLETE: the subject ended early; correct the script or the subject"
         }
+        Reason::NetworkRequired => {
+            "NETWORK_REQUIRED: make the subject start without a network, or put what it asks for inside"
+        }
         Reason::OutputTooLarge => "OUTPUT_TOO_LARGE: make the subject write less",
         Reason::ExecutorUnavailable => "EXECUTOR_UNAVAILABLE: install what its prerequisite names",
         Reason::LoadAbsent => {

@@ -149,7 +149,7 @@ fn a_replay_without_records_is_never_equal() {
 fn an_ablation_moves_what_the_executor_can_move_and_says_what_it_cannot() {
     let mut sink = |_: &str| ();
     let matrix = ablate(&plan(), &mut MadeUp::default(), &mut Progress::new(&mut sink)).unwrap();
-    assert_eq!((matrix.pinned_runs, matrix.pinned_equal, matrix.part.as_str()), (2, 1, "restored"));
+    assert_eq!((matrix.pinned_runs, matrix.pinned_equal, matrix.part.as_str()), (2, 1, "boot"));
     let moved: Vec<_> = matrix.factors.iter().filter(|moved| moved.runs > 0).collect();
     let moved: Vec<_> = moved.iter().map(|moved| (moved.factor, moved.differing)).collect();
     assert_eq!(moved, [(Factor::Seed, 1), (Factor::PidOffset, 1)]);

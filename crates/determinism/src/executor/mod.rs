@@ -139,6 +139,11 @@ pub(crate) trait Executor: Debug {
     /// What it leaves free, in words for the record.
     fn not_pinned(&self) -> Vec<String>;
 
+    /// Whether a subject reaches what is outside; one that needs it has no result elsewhere.
+    fn has_network(&self) -> bool {
+        false
+    }
+
     /// What it can change while everything else stays as it is.
     fn levers(&self) -> &'static [Factor] {
         &[]

@@ -55,6 +55,10 @@ impl Executor for Native<'_> {
         vec!["everything: nothing is pinned natively".to_owned()]
     }
 
+    fn has_network(&self) -> bool {
+        true
+    }
+
     fn parts(&self) -> &'static [Part] {
         &[Part::Boot]
     }

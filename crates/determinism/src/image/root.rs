@@ -9,7 +9,6 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, Hashing};
@@ -19,6 +18,7 @@ use super::open::Image;
 use super::tree::Tree;
 use super::unpack::unpack;
 use super::user;
+use crate::scratch;
 
 /// A program that makes a file system whose bytes follow from what it is given.
 const MKFS: &str = "mkfs.erofs";
@@ -28,8 +28,6 @@ const UUID: &str = "74696465-6761-7465-726f-6f7400000001";
 const MADE: &str = "4102444800";
 /// What a container has where its image says nothing.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Directories of a run that is under way: the number of its process follows.
-const SCRATCH: &str = ".unpack-";
 /// A machine takes memory in pieces of this size.
 const PIECE: u64 = 2 * 1024 * 1024;
 /// Counts up whenever the same image would become another file system.
@@ -222,20 +220,10 @@ fn file(cache: &Path, hex: &str) -> PathBuf {
 fn scratch(cache: &Path) -> Result<tempfile::TempDir, ImageError> {
     let make = || -> io::Result<tempfile::TempDir> {
         std::fs::create_dir_all(cache)?;
-        for entry in std::fs::read_dir(cache)? {
-            let entry = entry?;
-            if entry.file_name().to_str().is_some_and(is_left_behind) {
-                std::fs::remove_dir_all(entry.path())?;
-            }
-        }
-        tempfile::Builder::new().prefix(&format!("{SCRATCH}{}-", std::process::id())).tempdir_in(cache)
+        scratch::sweep(cache)?;
+        tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(cache)
     };
     make().map_err(|source| ImageError::Write { path: cache.to_owned(), source })
-}
-
-fn is_left_behind(name: &str) -> bool {
-    let pid = name.strip_prefix(SCRATCH).and_then(|rest| rest.split('-').next()?.parse().ok());
-    pid.and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
 }
 
 fn is_root() -> bool {

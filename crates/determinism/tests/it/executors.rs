@@ -1,11 +1,13 @@
 //! Executors beside the native one: what they pin, what they confirm, and what is never started.
 
-use tidegate_determinism::go_no_go::{About, Answer, Code, OnRecord};
+use std::net::TcpListener;
+
+use tidegate_determinism::go_no_go::{About, Answer, Code, ImageFacts, OnRecord};
 use tidegate_determinism::{
     Cause, Confidence, Decision, ExecutorKind, Level, Plan, Qualifier, Reason, Record,
 };
 
-use crate::support::{check, expect, program, repository, shell};
+use crate::support::{check, expect, plan, program, repository, shell};
 
 /// A check in the sandbox; `None` where the kernel grants none, which the record then has to say.
 fn sandboxed(mut plan: Plan) -> Option<Record> {
@@ -64,6 +66,24 @@ fn names_sorted_by_their_place_in_memory_are_settled_by_pinning_places() {
         .map(|moved| moved.factor.name())
         .collect();
     assert!(moving.contains(&"address_layout"), "{moving:?}");
+}
+
+#[test]
+fn a_subject_that_needs_a_network_has_a_reason_where_there_is_none() {
+    let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached");
+    let mut plan = plan(&["bash", "-c", &script]);
+    plan.image_facts = Some(ImageFacts { platform: "linux/amd64".to_owned(), ..ImageFacts::default() });
+    let Some(record) = sandboxed(plan) else { return };
+    assert_eq!(
+        (record.verdict.level, record.verdict.reason),
+        (Level::NoResult, Some(Reason::NetworkRequired))
+    );
+    let said = record.verdict.detail.as_deref().unwrap();
+    assert!(said.contains("Network is unreachable"), "{said}");
+    assert!(record.decisions[0].reasons.contains(&Code::NetworkRequired), "{:?}", record.decisions[0]);
+    assert_eq!(record.beside[0].verdict.level, Level::OutputEqual, "natively there is one");
 }
 
 #[test]

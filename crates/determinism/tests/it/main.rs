@@ -4,6 +4,7 @@
 
 mod command_line;
 mod executors;
+mod full_disk;
 mod image;
 mod known_truths;
 mod left_behind;

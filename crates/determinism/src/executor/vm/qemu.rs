@@ -27,10 +27,12 @@ use crate::verdict::Failure;
 
 /// Nanoseconds per instruction, as a power of two: one.
 const SHIFT: u8 = 0;
-/// Every extension that the emulator knows: the runtimes need newer ones than the plainest processor has.
-const PROCESSOR: &str = "max";
-/// Enough for three language runtimes.
-const MEMORY_MIB: u32 = 1_024;
+/// Every extension that the emulator knows, because the runtimes need newer ones than the plainest processor has. But for
+/// protection keys: a runtime changes its rights around each piece of code that it compiles, and each time the emulator
+/// forgets every address that it had looked up.
+const PROCESSOR: &str = "max,-pku";
+/// Enough for what the whole image runs at once: five language runtimes.
+const MEMORY_MIB: u32 = 640;
 /// Room for translated code: with the machine's own memory it bounds what one takes of the host's. When it's full the
 /// emulator begins anew, which takes time of the host's and none of the machine's.
 const TRANSLATED_MIB: u32 = 160;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::record::Reason;
+use crate::scratch;
 use crate::subject::sha256_hex;
 use crate::verdict::Failure;
 
@@ -39,7 +40,8 @@ pub(super) enum Kept {
 impl Shelf {
     pub(super) fn open(cache: &Path) -> Result<Self, Failure> {
         let directory = cache.join("snapshots");
-        fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
+        let made = fs::create_dir_all(&directory).and_then(|()| scratch::sweep(&directory));
+        made.map_err(|error| failed(&directory, &error))?;
         Ok(Self { directory, held: RefCell::default() })
     }
 
@@ -71,12 +73,14 @@ impl Shelf {
     }
 
     fn make(&self, key: &str, make: impl FnOnce(&File) -> Result<bool, Failure>) -> Result<Kept, Failure> {
-        let scratch = tempfile::NamedTempFile::new_in(&self.directory)
+        let unfinished = tempfile::Builder::new()
+            .prefix(&scratch::prefix())
+            .tempfile_in(&self.directory)
             .map_err(|error| failed(&self.directory, &error))?;
-        let ending = if make(scratch.as_file())? { ENDING } else { NEVER };
+        let ending = if make(unfinished.as_file())? { ENDING } else { NEVER };
         let place = self.place(key, ending);
         let kept = || -> io::Result<File> {
-            scratch.persist(&place)?;
+            unfinished.persist(&place)?;
             self.forget_oldest()?;
             File::open(&place)
         };

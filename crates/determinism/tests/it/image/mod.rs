@@ -6,10 +6,15 @@ mod made;
 mod roots;
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use made::{Stored, made};
+use made::{Stored, file, made, plain};
 use tidegate_determinism::image::{Image, ImageError, Root};
+
+/// An image of one file with so many bytes.
+pub(crate) fn layout_of(directory: &Path, bytes: usize) -> PathBuf {
+    made(&[plain(&[file("large", &"x".repeat(bytes))])]).layout(directory)
+}
 
 /// Opens and unpacks an image, with a cache of its own.
 fn root(reference: &str, cache: &Path) -> Result<Root, ImageError> {

@@ -130,8 +130,8 @@ fn what_a_run_that_was_killed_left_is_removed_and_what_another_one_uses_is_not()
     let scratch = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let left = scratch.path().join(format!(".unpack-{}-x", child.id()));
-    let used = scratch.path().join(format!(".unpack-{}-x", std::process::id()));
+    let left = scratch.path().join(format!(".unfinished-{}-x", child.id()));
+    let used = scratch.path().join(format!(".unfinished-{}-x", std::process::id()));
     for path in [&left, &used] {
         std::fs::create_dir(path).unwrap();
     }
