@@ -56,7 +56,15 @@ fn fuzz(workspace: &Workspace, target: &str, args: &Args) -> anyhow::Result<bool
     std::fs::create_dir_all(&found).with_context(|| format!("create {}", found.display()))?;
     let kept: PathBuf = workspace.root.join("fixtures/corpus").join(target);
     let mut command = Command::new("cargo");
-    command.args(["fuzz", if args.minimise { "cmin" } else { "run" }, target, "--sanitizer", "none"]);
+    command.args([
+        "fuzz",
+        if args.minimise { "cmin" } else { "run" },
+        target,
+        "--fuzz-dir",
+        "fuzz",
+        "--sanitizer",
+        "none",
+    ]);
     command.arg("--target-dir").arg(workspace.target.join(FOUND)).arg(&found);
     if !args.minimise {
         command.arg(&kept).args(["--", &format!("-max_total_time={}", args.seconds)]);

@@ -212,6 +212,15 @@ fn fields_of_a_newer_version_are_kept() {
 }
 
 #[test]
+fn a_drain_of_the_most_components_that_it_may_have_begins() {
+    let world = World::new();
+    let most: Vec<_> = (0..256).map(|n| component(&format!("c{n}"))).collect();
+    let asked = Begin { scope: most.clone(), ..begin("d1", "ops", &[], 1) };
+    let decision = decide_begin(&world.view(), &asked, &most, &world.now()).unwrap();
+    assert!(matches!(decision.reply, Begun::Started(record) if record.scope.len() == 256));
+}
+
+#[test]
 fn beginning_is_conditional_on_every_component_of_the_scope() {
     let world = World::new();
     let view = world.view();
