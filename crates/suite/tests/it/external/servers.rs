@@ -100,7 +100,7 @@ impl House {
             }
             "fetch" => {
                 let page = json!({ "url": self.page, "raw": true });
-                of("fetch", python(&["--ignore-robots-txt"]), "fetch", page, PAGE)
+                of("fetch", python(&["--ignore-robots-txt", "--allow-private-ips"]), "fetch", page, PAGE)
             }
             _ => panic!("there is no server {name}"),
         }
