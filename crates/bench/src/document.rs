@@ -35,7 +35,7 @@ impl Document {
         }
         let _ = writeln!(
             text,
-            "{:<15} {:>11} {:>11}  {:<12} {:>9} {:>19}  {:>8}  verdict",
+            "{:<17} {:>11} {:>11}  {:<12} {:>9} {:>19}  {:>8}  verdict",
             "row", "ours", "theirs", "unit", "ratio", "spread", "goal"
         );
         for row in &self.rows {
@@ -44,7 +44,7 @@ impl Document {
                 row.ratio.map_or_else(String::new, |s| format!("{} .. {}", figure(s.least), figure(s.most)));
             let _ = writeln!(
                 text,
-                "{:<15} {:>11} {:>11}  {:<12} {:>9} {spread:>19}  {:>8}  {}",
+                "{:<17} {:>11} {:>11}  {:<12} {:>9} {spread:>19}  {:>8}  {}",
                 row.name,
                 number(row.ours_median),
                 number(row.theirs_median),

@@ -80,7 +80,7 @@ impl Serialize for Fence {
 
 impl<'de> Deserialize<'de> for Fence {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        crate::from_text(d)
     }
 }
 

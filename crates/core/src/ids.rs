@@ -110,8 +110,7 @@ macro_rules! name {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let name = String::deserialize(d)?;
-                Self::new(&name).map_err(serde::de::Error::custom)
+                crate::from_text(d)
             }
         }
     };
@@ -202,7 +201,7 @@ impl Serialize for SessionId {
 
 impl<'de> Deserialize<'de> for SessionId {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        crate::from_text(d)
     }
 }
 

@@ -18,6 +18,7 @@ mod ids;
 pub mod planted;
 mod process;
 mod source;
+mod text;
 mod time;
 mod work;
 
@@ -29,5 +30,6 @@ pub use ids::{
 };
 pub use process::{Liveness, ProcessIdentity};
 pub use source::{BoxFuture, Clock, Entropy, Probe, Timer};
+pub use text::from_text;
 pub use time::{BootId, Deadline, Now, WallTime, millis, opt_millis};
 pub use work::{Generation, WorkClass};

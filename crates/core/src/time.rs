@@ -3,6 +3,7 @@
 //! Nothing expires by the wall clock. A boot-time reading means something only together with its boot id.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,7 +22,9 @@ impl FromStr for BootId {
     type Err = std::num::ParseIntError;
     /// Takes the kernel's form (with dashes) as well as the plain one.
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        u128::from_str_radix(&s.trim().replace('-', ""), 16).map(Self)
+        let s = s.trim();
+        let plain = if s.contains('-') { Cow::Owned(s.replace('-', "")) } else { Cow::Borrowed(s) };
+        u128::from_str_radix(&plain, 16).map(Self)
     }
 }
 
@@ -33,7 +36,7 @@ impl Serialize for BootId {
 
 impl<'de> Deserialize<'de> for BootId {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        crate::from_text(d)
     }
 }
 
@@ -68,7 +71,7 @@ impl Serialize for WallTime {
 
 impl<'de> Deserialize<'de> for WallTime {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        crate::from_text(d)
     }
 }
 

@@ -96,6 +96,16 @@ struct Inner {
     changed: Event,
 }
 
+impl Inner {
+    /// Counts one more, unless the gate is closed or full. A closed one is above every capacity.
+    #[inline]
+    fn enter(&self) -> bool {
+        let room = self.slab.capacity() as u64;
+        let enter = |state: u64| (state < room).then_some(state + 1);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, enter).is_ok()
+    }
+}
+
 impl Gate {
     /// An open gate with room for `capacity` pieces of work (at least 1, at most [`MAX_CAPACITY`]).
     #[must_use]
@@ -121,26 +131,26 @@ impl Gate {
     ///
     /// # Errors
     /// [`Refusal::Closed`] names the drain, [`Refusal::Full`] the capacity.
+    #[inline]
     pub fn admit(&self, work: &Arc<WorkInfo>, now: &Now) -> Result<Permit, Refusal> {
-        let inner = &*self.inner;
         loop {
-            let entered = inner.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                (state & CLOSED == 0 && state < inner.slab.capacity() as u64).then_some(state + 1)
-            });
-            match entered {
-                Ok(_) => return Ok(Permit::new(self.clone(), inner.slab.claim(work, now), work.class)),
-                Err(state) if state & CLOSED == 0 => {
-                    let capacity = inner.slab.capacity();
-                    return Err(Refusal::Full { component: inner.component.clone(), capacity });
-                }
-                // Reopened between the two looks: ask again.
-                Err(_) => {
-                    if let Some(drain) = self.closed_by() {
-                        return Err(Refusal::Closed { component: inner.component.clone(), drain });
-                    }
-                }
+            if self.inner.enter() {
+                return Ok(Permit::new(self.clone(), self.inner.slab.claim(work, now), work.class));
+            }
+            if let Some(refusal) = self.refusal() {
+                return Err(refusal);
             }
         }
+    }
+
+    /// Why nobody is let in; `None` when that has changed meanwhile.
+    #[cold]
+    fn refusal(&self) -> Option<Refusal> {
+        let (component, capacity) = (self.inner.component.clone(), self.inner.slab.capacity());
+        if self.is_open() {
+            return (self.in_flight() >= capacity).then_some(Refusal::Full { component, capacity });
+        }
+        self.closed_by().map(|drain| Refusal::Closed { component, drain })
     }
 
     /// Closes the gate and counts what is inside, in one step. Closing again for the same drain counts again.
@@ -233,6 +243,7 @@ impl Gate {
         self.inner.slab.abandoned().into_iter().filter(|id| self.settle(*id)).count()
     }
 
+    #[inline]
     pub(crate) fn finish(&self, id: PermitId) {
         self.inner.slab.free(id);
         self.leave();
@@ -248,6 +259,7 @@ impl Gate {
         self.tell_if_closed();
     }
 
+    #[inline]
     fn leave(&self) {
         if self.inner.state.fetch_sub(1, Ordering::AcqRel) & CLOSED != 0 {
             self.inner.changed.notify(usize::MAX);

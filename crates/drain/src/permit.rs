@@ -17,6 +17,7 @@ pub struct Permit {
 }
 
 impl Permit {
+    #[inline]
     pub(crate) fn new(gate: Gate, id: PermitId, class: WorkClass) -> Self {
         Self { gate, id, class, finished: false }
     }
@@ -28,6 +29,7 @@ impl Permit {
     }
 
     /// The work has ended: it was answered, or whoever executes it is proved dead.
+    #[inline]
     pub fn finish(mut self) {
         self.end();
     }
@@ -42,6 +44,16 @@ impl Permit {
         }
     }
 
+    #[cold]
+    fn abandon(&mut self) {
+        if self.class.is_unsafe() {
+            self.gate.abandon(self.id);
+        } else {
+            self.end();
+        }
+    }
+
+    #[inline]
     fn end(&mut self) {
         if !std::mem::replace(&mut self.finished, true) {
             self.gate.finish(self.id);
@@ -50,14 +62,10 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
-        if self.finished {
-            return;
-        }
-        if self.class.is_unsafe() {
-            self.gate.abandon(self.id);
-        } else {
-            self.end();
+        if !self.finished {
+            self.abandon();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The slots that name work in flight. Knows nothing of open and closed: whoever claims a slot has been counted before.
 //!
-//! A slot is free when its `live` word is 0. Only the claimer of a slot writes its details, under the slot's own lock,
-//! which nobody else wants unless holders are being listed; the owner frees it with one store.
+//! A slot is free when its `live` word is 0, and belongs to whoever changes that to [`CLAIMED`]. Only the claimer writes
+//! its details. A reader takes what it finds for the work whose turn it sees in `live` before and after.
 
-use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError, TryLockError};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
 use crate::{Holder, WorkInfo};
 use std::cell::Cell;
 use tidegate_core::Now;
@@ -12,7 +12,9 @@ use tidegate_core::Now;
 const LIVE: u64 = 1;
 const DETACHED: u64 = 2;
 const ABANDONED: u64 = 4;
-const TURN_SHIFT: u32 = 3;
+/// Somebody is writing the details: nothing is in flight here yet.
+const CLAIMED: u64 = 8;
+const TURN_SHIFT: u32 = 4;
 
 /// One admission, told apart from every other one of the same gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,24 +24,76 @@ pub struct PermitId {
     turn: u64,
 }
 
-#[derive(Default)]
-struct Details {
-    turn: u64,
-    admitted_ms: u64,
-    work: Option<Arc<WorkInfo>>,
-}
-
 /// Alone on its cache line, so that threads that use neighbours don't slow each other down.
 #[derive(Default)]
 #[repr(align(64))]
 struct Slot {
     live: AtomicU64,
-    details: Mutex<Details>,
+    turn: AtomicU64,
+    admitted_ms: AtomicU64,
+    /// Where the work lies that `work` holds. Nothing else can lie there as long as it does.
+    address: AtomicUsize,
+    /// Stays when the slot is freed: whoever calls the same tool again finds its own name there, and needs no lock.
+    work: Mutex<Option<Arc<WorkInfo>>>,
 }
 
 impl Slot {
-    fn details(&self) -> MutexGuard<'_, Details> {
-        self.details.lock().unwrap_or_else(PoisonError::into_inner)
+    fn work(&self) -> MutexGuard<'_, Option<Arc<WorkInfo>>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a free slot the caller's.
+    #[inline]
+    fn claim(&self) -> bool {
+        self.live.load(Ordering::Relaxed) == 0
+            && self.live.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Names what the claimer admits; answers which turn that is.
+    #[inline]
+    fn fill(&self, work: &Arc<WorkInfo>, now: &Now) -> u64 {
+        let turn = self.turn.load(Ordering::Relaxed) + 1;
+        self.turn.store(turn, Ordering::Relaxed);
+        // Whoever sees this sees the slot claimed when it looks again.
+        self.admitted_ms.store(now.boot_ms, Ordering::Release);
+        let address = Arc::as_ptr(work).addr();
+        if self.address.load(Ordering::Relaxed) != address {
+            self.rename(work);
+            self.address.store(address, Ordering::Relaxed);
+        }
+        self.live.store((turn << TURN_SHIFT) | LIVE, Ordering::Release);
+        turn
+    }
+
+    #[cold]
+    fn rename(&self, work: &Arc<WorkInfo>) {
+        let before = self.work().replace(work.clone());
+        drop(before); // outside the lock
+    }
+
+    /// What is in flight here.
+    fn holder(&self, now: &Now) -> Option<Holder> {
+        loop {
+            let seen = self.live.load(Ordering::Acquire);
+            if seen & LIVE == 0 {
+                return None;
+            }
+            let admitted_ms = self.admitted_ms.load(Ordering::Acquire);
+            let work = self.work().clone()?;
+            let live = self.live.load(Ordering::Acquire);
+            // Otherwise that work has ended, and what was read may be of its successor.
+            if live >> TURN_SHIFT == seen >> TURN_SHIFT {
+                return Some(Holder {
+                    session: work.session.clone(),
+                    component: work.component.clone(),
+                    tool: work.tool.clone(),
+                    class: work.class,
+                    age_ms: now.since(admitted_ms),
+                    detached: live & DETACHED != 0,
+                    abandoned: live & ABANDONED != 0,
+                });
+            }
+        }
     }
 }
 
@@ -57,40 +111,27 @@ impl Slab {
         Self { slots: std::iter::repeat_with(Slot::default).take(capacity).collect() }
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> usize {
         self.slots.len()
     }
 
     /// A slot for work that has been counted. There is a free one: no more than `capacity` are counted, and a slot is
     /// freed before its work is taken off the count.
+    #[inline]
     pub(crate) fn claim(&self, work: &Arc<WorkInfo>, now: &Now) -> PermitId {
-        let mut index = START.get() % self.slots.len();
+        let mut slot = START.get();
         loop {
-            let slot = &self.slots[index];
-            if slot.live.load(Ordering::Acquire) == 0 {
-                let details = match slot.details.try_lock() {
-                    Ok(details) => Some(details),
-                    Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                    Err(TryLockError::WouldBlock) => None,
-                };
-                if let Some(mut details) = details
-                    && slot.live.load(Ordering::Acquire) == 0
-                {
-                    details.turn += 1;
-                    details.admitted_ms = now.boot_ms;
-                    // Whoever calls the same tool again finds its own name there, and pays nothing for it.
-                    if !details.work.as_ref().is_some_and(|last| Arc::ptr_eq(last, work)) {
-                        details.work = Some(work.clone());
-                    }
-                    slot.live.store((details.turn << TURN_SHIFT) | LIVE, Ordering::Release);
-                    return PermitId { slot: index, turn: details.turn };
-                }
+            match self.slots.get(slot) {
+                Some(free) if free.claim() => return PermitId { slot, turn: free.fill(work, now) },
+                Some(_) => slot += 1,
+                None => slot = 0,
             }
-            index = (index + 1) % self.slots.len();
         }
     }
 
     /// Frees the slot of a permit that its owner ends.
+    #[inline]
     pub(crate) fn free(&self, id: PermitId) {
         self.slots[id.slot].live.store(0, Ordering::Release);
         START.set(id.slot);
@@ -123,27 +164,7 @@ impl Slab {
 
     /// Everything in flight, oldest first.
     pub(crate) fn holders(&self, now: &Now) -> Vec<Holder> {
-        let mut holders = Vec::new();
-        for slot in &self.slots {
-            if slot.live.load(Ordering::Acquire) == 0 {
-                continue;
-            }
-            let details = slot.details();
-            let live = slot.live.load(Ordering::Acquire);
-            if live == 0 {
-                continue;
-            }
-            let Some(work) = &details.work else { continue };
-            holders.push(Holder {
-                session: work.session.clone(),
-                component: work.component.clone(),
-                tool: work.tool.clone(),
-                class: work.class,
-                age_ms: now.since(details.admitted_ms),
-                detached: live & DETACHED != 0,
-                abandoned: live & ABANDONED != 0,
-            });
-        }
+        let mut holders: Vec<_> = self.slots.iter().filter_map(|slot| slot.holder(now)).collect();
         holders.sort_by(|a, b| {
             b.age_ms.cmp(&a.age_ms).then_with(|| (&a.session, &a.tool).cmp(&(&b.session, &b.tool)))
         });

@@ -1,10 +1,9 @@
 //! Acquire: a free lease is granted, one's own is adopted, another's is taken only where that is proved right.
 
 use crate::key::PREFIX;
-use crate::lease::load;
+use crate::lease::{Brief, load};
 use crate::standing::{GRACE, Standing, after, expiry, standing};
 use crate::{Event, Facts, Lease, LeaseEffect, LeaseError, LeaseKey, LeaseState, MAX_TTL, MIN_TTL, Owner};
-use serde::Deserialize;
 use std::time::Duration;
 use tidegate_core::{Deadline, Fence, Now, WorkClass};
 use tidegate_store::{Decision, Scope, Txn, View};
@@ -117,7 +116,7 @@ fn grant(
     effects: Vec<LeaseEffect>,
     now: &Now,
 ) -> Result<Decision<Grant, LeaseEffect>, LeaseError> {
-    if matches!(how, Granted::Fresh) && live(view) >= MAX_LEASES {
+    if matches!(how, Granted::Fresh) && is_full(view) {
         return Err(LeaseError::TooMany);
     }
     let Acquire { key, owner, class, ttl, max_ttl, nonce } = acquire.clone();
@@ -172,15 +171,10 @@ pub(crate) fn check_ttl(
     }
 }
 
-/// Counts the leases that are held. A record that can't be read counts: it may be one.
-fn live(view: &View) -> usize {
-    #[derive(Deserialize)]
-    struct Brief {
-        state: LeaseState,
-    }
-    let ended = |value: &[u8]| {
-        serde_json::from_slice(value)
-            .is_ok_and(|b: Brief| matches!(b.state, LeaseState::Released | LeaseState::Expired))
-    };
-    view.under(PREFIX).filter(|record| !ended(&record.value)).count()
+/// Whether as many leases are held as may be. A record that can't be read counts: it may be one.
+fn is_full(view: &View) -> bool {
+    let ended = |value: &[u8]| serde_json::from_slice(value).is_ok_and(|brief: Brief| !brief.state.is_live());
+    // Records are looked into only where there are that many at all.
+    view.under(PREFIX).nth(MAX_LEASES - 1).is_some()
+        && view.under(PREFIX).filter(|record| !ended(&record.value)).count() >= MAX_LEASES
 }

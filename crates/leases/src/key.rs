@@ -86,7 +86,7 @@ impl Serialize for LeaseKey {
 
 impl<'de> Deserialize<'de> for LeaseKey {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        tidegate_core::from_text(d)
     }
 }
 

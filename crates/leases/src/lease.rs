@@ -52,6 +52,12 @@ pub enum LeaseState {
     Released,
 }
 
+impl LeaseState {
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Self::Held | Self::Orphaned)
+    }
+}
+
 /// What happened to a lease at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
@@ -144,7 +150,7 @@ impl Lease {
     /// Whether somebody holds it or may still be holding it.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        matches!(self.state, LeaseState::Held | LeaseState::Orphaned)
+        self.state.is_live()
     }
 
     /// When the last renewal runs out, by the clock of `now`'s boot.
@@ -242,6 +248,24 @@ fn on(deadline: Deadline, length: Duration, now: &Now) -> Deadline {
 pub fn load(view: &View, key: &LeaseKey) -> Result<Option<Lease>, ReadError> {
     let lease = view.read(key.record())?;
     Ok(lease.zip(view.record(key.record())).map(|(lease, record)| with_fence(lease, record)))
+}
+
+/// A lease without its past, which is most of a record: enough to see whether it is worth reading whole.
+#[derive(Deserialize)]
+pub(crate) struct Brief {
+    pub(crate) key: LeaseKey,
+    pub(crate) owner: Owner,
+    pub(crate) state: LeaseState,
+    deadline: Deadline,
+    #[serde(rename = "ttl_ms", with = "millis")]
+    pub(crate) ttl: Duration,
+}
+
+impl Brief {
+    /// As [`Lease::deadline_on`].
+    pub(crate) fn deadline_on(&self, now: &Now) -> Deadline {
+        on(self.deadline, self.ttl, now)
+    }
 }
 
 /// All leases in the view, by key.

@@ -1,7 +1,7 @@
 //! Renew: whoever holds a lease goes on holding it, by asking or by being active.
 
 use crate::key::PREFIX;
-use crate::lease::{load, load_all};
+use crate::lease::{Brief, load};
 use crate::standing::{Standing, standing};
 use crate::{Facts, Lease, LeaseError, LeaseKey, LeaseState, Owner};
 use tidegate_core::planted::is_planted;
@@ -69,6 +69,16 @@ pub fn touch_scope() -> Scope {
     Scope::new().prefix(PREFIX)
 }
 
+/// The leases of a session that its activity is to renew: those with less than half a ttl left.
+pub(crate) fn due(view: &View, session: &SessionId, now: &Now) -> Result<Vec<Brief>, ReadError> {
+    let mut leases: Vec<Brief> = view.read_under(PREFIX)?.into_iter().map(|(_, lease)| lease).collect();
+    leases.retain(|lease| {
+        let own = lease.owner.session == *session && lease.state == LeaseState::Held;
+        own && lease.deadline_on(now).remaining(now) < lease.ttl / 2
+    });
+    Ok(leases)
+}
+
 /// Activity on a session renews its leases. Writes only where less than half a ttl is left, so that a busy session
 /// doesn't cost a commit a call; answers which leases were renewed.
 ///
@@ -81,10 +91,9 @@ pub fn decide_touch(
     now: &Now,
 ) -> Result<Decision<Vec<LeaseKey>>, ReadError> {
     let mut decision = Decision::reply(Vec::new());
-    for mut lease in load_all(view)? {
-        let own = lease.owner.session == *session && lease.state == LeaseState::Held;
-        let due = lease.deadline_on(now).remaining(now) < lease.ttl / 2;
-        if own && due && matches!(standing(&lease, facts, now), Standing::Kept(_) | Standing::RunOut) {
+    for due in due(view, session, now)? {
+        let Some(mut lease) = load(view, &due.key)? else { continue };
+        if matches!(standing(&lease, facts, now), Standing::Kept(_) | Standing::RunOut) {
             lease.extend(now);
             decision.txn = decision.txn.put(view, lease.key.record(), &lease);
             decision.reply.push(lease.key);

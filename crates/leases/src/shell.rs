@@ -2,9 +2,9 @@
 
 use crate::acquire::{acquire_scope, decide_acquire};
 use crate::adopt::{adopt_scope, decide_adopt, decide_reattach, reattach_scope};
-use crate::lease::{load, load_all};
+use crate::lease::{Brief, load, load_all};
 use crate::release::{decide_release, release_scope};
-use crate::renew::{decide_renew, decide_touch, renew_scope, touch_scope};
+use crate::renew::{decide_renew, decide_touch, due, renew_scope, touch_scope};
 use crate::settle::{decide_settle, settle_scope};
 use crate::sweep::{decide_sweep, sweep_scope};
 use crate::{
@@ -182,7 +182,8 @@ impl Leases {
     /// Those of the store.
     pub async fn touch(&self, session: &SessionId) -> Result<Vec<LeaseKey>, LeaseError> {
         let decide = |view: &View, now: &Now| {
-            let facts = Facts::gather(view, &*self.probe, &*self.sessions)?;
+            let ask = |facts: Facts, lease: Brief| facts.ask(&lease.owner, &*self.probe, &*self.sessions);
+            let facts = due(view, session, now)?.into_iter().fold(Facts::none(), ask);
             Ok(decide_touch(view, session, &facts, now)?)
         };
         Ok(self.run(&touch_scope(), decide).await?.reply)
@@ -256,9 +257,9 @@ impl Leases {
     /// What is known about the holder of one lease, without asking about all.
     fn facts_of(&self, view: &View, key: &LeaseKey, now: &Now) -> Result<Facts, LeaseError> {
         let facts = Facts::none().with_freeze(self.freeze(now));
-        Ok(match load(view, key)? {
-            Some(lease) => facts.ask(&lease.owner, &*self.probe, &*self.sessions),
-            None => facts,
+        Ok(match view.read::<Brief>(key.record())? {
+            Some(lease) if lease.state.is_live() => facts.ask(&lease.owner, &*self.probe, &*self.sessions),
+            _ => facts,
         })
     }
 

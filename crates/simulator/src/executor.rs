@@ -46,19 +46,26 @@ struct Shared {
 
 #[derive(Default)]
 struct Tasks {
-    last_task: u64,
     last_group: u64,
-    tasks: BTreeMap<u64, (Group, Option<Task>)>,
+    /// By number; `None` once they have ended.
+    tasks: Vec<Option<Entry>>,
     /// Groups that don't go on.
     stopped: BTreeSet<Group>,
 }
 
+struct Entry {
+    group: Group,
+    /// With its waker, which is made once; `None` while it is being polled.
+    task: Option<(Task, Waker)>,
+}
+
 struct Queue {
     now_ms: u64,
-    ready: Vec<u64>,
-    queued: BTreeSet<u64>,
+    ready: Vec<usize>,
+    /// Which are in `ready`, by number.
+    queued: Vec<bool>,
     /// Tasks of stopped groups whose turn has come.
-    parked: BTreeSet<u64>,
+    parked: BTreeSet<usize>,
     last_alarm: u64,
     alarms: BTreeMap<(u64, u64), Waker>,
     /// `None`: first come, first served.
@@ -70,7 +77,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 struct TaskWaker {
-    task: u64,
+    task: usize,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -80,20 +87,29 @@ impl Wake for TaskWaker {
     }
 }
 
+impl Tasks {
+    fn remove(&mut self, task: usize) -> Option<Entry> {
+        self.tasks.get_mut(task).and_then(Option::take)
+    }
+}
+
 impl Queue {
-    fn push(&mut self, task: u64) {
-        if self.queued.insert(task) {
+    fn push(&mut self, task: usize) {
+        if self.queued.len() <= task {
+            self.queued.resize(task + 1, false);
+        }
+        if !std::mem::replace(&mut self.queued[task], true) {
             self.ready.push(task);
         }
     }
 
-    fn pop(&mut self) -> Option<u64> {
+    fn pop(&mut self) -> Option<usize> {
         if self.ready.is_empty() {
             return None;
         }
         let at = self.order.as_mut().map_or(0, |rng| rng.usize(..self.ready.len()));
         let task = self.ready.remove(at);
-        self.queued.remove(&task);
+        self.queued[task] = false;
         Some(task)
     }
 }
@@ -104,7 +120,7 @@ impl Executor {
         let queue = Queue {
             now_ms: 0,
             ready: Vec::new(),
-            queued: BTreeSet::new(),
+            queued: Vec::new(),
             parked: BTreeSet::new(),
             last_alarm: 0,
             alarms: BTreeMap::new(),
@@ -127,19 +143,19 @@ impl Executor {
     }
 
     /// Starts a task; answers its number.
-    pub(crate) fn spawn(&self, group: Group, future: impl Future<Output = ()> + Send + 'static) -> u64 {
+    pub(crate) fn spawn(&self, group: Group, future: impl Future<Output = ()> + Send + 'static) -> usize {
         let mut tasks = lock(&self.shared.tasks);
-        tasks.last_task += 1;
-        let task = tasks.last_task;
-        tasks.tasks.insert(task, (group, Some(Box::pin(future))));
+        let task = tasks.tasks.len();
+        let waker = Waker::from(Arc::new(TaskWaker { task, queue: self.shared.queue.clone() }));
+        tasks.tasks.push(Some(Entry { group, task: Some((Box::pin(future), waker)) }));
         drop(tasks);
         lock(&self.shared.queue).push(task);
         task
     }
 
     /// Drops one task, wherever it is.
-    pub(crate) fn abort(&self, task: u64) {
-        let dropped = lock(&self.shared.tasks).tasks.remove(&task);
+    pub(crate) fn abort(&self, task: usize) {
+        let dropped = lock(&self.shared.tasks).remove(task);
         drop(dropped); // outside the lock: what it owned may wake others
     }
 
@@ -167,43 +183,41 @@ impl Executor {
     pub(crate) fn kill(&self, group: Group) {
         let mut tasks = lock(&self.shared.tasks);
         tasks.stopped.remove(&group);
-        let doomed: Vec<u64> =
-            tasks.tasks.iter().filter(|(_, (of, _))| *of == group).map(|(task, _)| *task).collect();
-        let dropped: Vec<_> = doomed.iter().filter_map(|task| tasks.tasks.remove(task)).collect();
+        let of_group = |entry: &&mut Option<Entry>| entry.as_ref().is_some_and(|entry| entry.group == group);
+        let dropped: Vec<_> = tasks.tasks.iter_mut().filter(of_group).map(Option::take).collect();
         drop(tasks);
         drop(dropped);
     }
 
     /// Drops all tasks.
     pub(crate) fn kill_all(&self) {
-        let dropped = std::mem::take(&mut lock(&self.shared.tasks).tasks);
+        let dropped: Vec<_> = lock(&self.shared.tasks).tasks.iter_mut().map(Option::take).collect();
         drop(dropped);
     }
 
     /// Polls one task that can go on, or moves the clock.
     pub(crate) fn step(&self) -> Stepped {
         while let Some(task) = { lock(&self.shared.queue).pop() } {
-            let mut future = {
+            let (mut future, waker) = {
                 let mut tasks = lock(&self.shared.tasks);
                 let tasks = &mut *tasks;
-                let Some((group, future)) = tasks.tasks.get_mut(&task) else { continue };
-                if tasks.stopped.contains(group) {
+                let Some(Some(entry)) = tasks.tasks.get_mut(task) else { continue };
+                if tasks.stopped.contains(&entry.group) {
                     lock(&self.shared.queue).parked.insert(task);
                     continue;
                 }
-                let Some(future) = future.take() else { continue };
-                future
+                let Some(polled) = entry.task.take() else { continue };
+                polled
             };
-            let waker = Waker::from(Arc::new(TaskWaker { task, queue: self.shared.queue.clone() }));
             let ended = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
             let mut tasks = lock(&self.shared.tasks);
-            // A task that was killed while it ran is gone from the map, and is dropped here.
-            let left = match tasks.tasks.get_mut(&task) {
-                Some((_, place)) if !ended => {
-                    *place = Some(future);
+            // A task that was killed while it ran has no place any more, and is dropped here.
+            let left = match tasks.tasks.get_mut(task) {
+                Some(Some(entry)) if !ended => {
+                    entry.task = Some((future, waker));
                     None
                 }
-                _ => Some((tasks.tasks.remove(&task), future)),
+                _ => Some((tasks.remove(task), future)),
             };
             drop(tasks);
             drop(left);

@@ -61,6 +61,8 @@ impl View {
 }
 
 fn parse<T: DeserializeOwned>(record: &Record) -> Result<T, ReadError> {
-    serde_json::from_slice(&record.value)
-        .map_err(|source| ReadError::Malformed { key: record.key.clone(), message: source.to_string() })
+    let malformed = |message: String| ReadError::Malformed { key: record.key.clone(), message };
+    // Checked as a whole, and not string by string.
+    let text = std::str::from_utf8(&record.value).map_err(|error| malformed(error.to_string()))?;
+    serde_json::from_str(text).map_err(|error| malformed(error.to_string()))
 }

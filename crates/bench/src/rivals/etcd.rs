@@ -120,7 +120,7 @@ impl Client {
 impl KeptAlive {
     pub(crate) fn keep(&mut self) -> anyhow::Result<()> {
         let request = Message::default().number(1, self.lease).into_bytes();
-        let answer = self.client.connection.ask(&self.stream, &request)?;
+        let answer = self.client.connection.ask(&mut self.stream, &request)?;
         match field(&answer, 3) {
             Some(Field::Number(ttl)) if ttl > 0 => Ok(()),
             _ => bail!("the lease is gone"),

@@ -14,9 +14,6 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
-/// The setting of how much a stream may send before its window is opened again.
-const INITIAL_WINDOW_SIZE: u16 = 4;
-
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -24,8 +21,8 @@ const END_HEADERS: u8 = 4;
 /// Longer than any answer takes; only a broken server makes a benchmark wait that long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is read at most before a window has to be opened again: more than a benchmark ever receives.
-const WINDOW: u32 = (1 << 31) - 1 - 65_535;
+/// After so many bytes of answers the windows are opened again: a quarter of what may come before that.
+const READ_UNTIL_UPDATE: u32 = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -33,11 +30,17 @@ pub(super) struct Connection {
     reader: BufReader<TcpStream>,
     authority: String,
     next_stream: u32,
+    /// What was read of the connection's window.
+    read: u32,
 }
 
 /// A call that goes on: each message that is sent is answered by one.
 #[derive(Debug)]
-pub(super) struct Stream(u32);
+pub(super) struct Stream {
+    id: u32,
+    /// What was read of its window.
+    read: u32,
+}
 
 impl Connection {
     pub(super) fn open(address: SocketAddr) -> anyhow::Result<Self> {
@@ -45,13 +48,10 @@ impl Connection {
         writer.set_nodelay(true)?;
         writer.set_read_timeout(Some(PATIENCE))?;
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        let mut settings = INITIAL_WINDOW_SIZE.to_be_bytes().to_vec();
-        settings.extend_from_slice(&WINDOW.to_be_bytes());
-        frame(&mut hello, SETTINGS, 0, 0, &settings);
-        frame(&mut hello, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
+        frame(&mut hello, SETTINGS, 0, 0, &[]);
         writer.write_all(&hello)?;
         let reader = BufReader::new(writer.try_clone()?);
-        Ok(Self { writer, reader, authority: address.to_string(), next_stream: 1 })
+        Ok(Self { writer, reader, authority: address.to_string(), next_stream: 1, read: 0 })
     }
 
     /// One request and its one answer.
@@ -88,22 +88,24 @@ impl Connection {
         let mut bytes = Vec::new();
         frame(&mut bytes, HEADERS, END_HEADERS, stream, &self.headers(path));
         self.writer.write_all(&bytes)?;
-        Ok(Stream(stream))
+        Ok(Stream { id: stream, read: 0 })
     }
 
-    pub(super) fn ask(&mut self, stream: &Stream, message: &[u8]) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn ask(&mut self, stream: &mut Stream, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        frame(&mut bytes, DATA, 0, stream.0, &prefixed(message));
+        open_window(&mut bytes, stream.id, &mut stream.read);
+        frame(&mut bytes, DATA, 0, stream.id, &prefixed(message));
         self.writer.write_all(&bytes)?;
         let mut answer = Vec::new();
         loop {
             let Frame { kind, flags, of, payload } = self.next()?;
-            if of == stream.0 && kind == DATA {
+            if of == stream.id && kind == DATA {
+                stream.read += payload.len() as u32;
                 answer.extend_from_slice(&payload);
                 if let Some(message) = message_of(&answer) {
                     return Ok(message.to_vec());
                 }
-            } else if of == stream.0 && (kind == RST_STREAM || flags & END_STREAM != 0) {
+            } else if of == stream.id && (kind == RST_STREAM || flags & END_STREAM != 0) {
                 bail!("the server ended a call that was to go on");
             }
         }
@@ -137,14 +139,22 @@ impl Connection {
             let (kind, flags) = (head[3], head[4]);
             let of = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
             let mut reply = Vec::new();
+            if kind == DATA {
+                self.read += length as u32;
+                open_window(&mut reply, 0, &mut self.read);
+            }
             match kind {
                 SETTINGS if flags & ACK == 0 => frame(&mut reply, SETTINGS, ACK, 0, &[]),
                 PING if flags & ACK == 0 => frame(&mut reply, PING, ACK, 0, &payload),
                 GOAWAY => bail!("the server closes the connection"),
-                SETTINGS | PING | WINDOW_UPDATE => {}
-                _ => return Ok(Frame { kind, flags, of, payload }),
+                _ => {}
             }
-            self.writer.write_all(&reply)?;
+            if !reply.is_empty() {
+                self.writer.write_all(&reply)?;
+            }
+            if !matches!(kind, SETTINGS | PING | WINDOW_UPDATE) {
+                return Ok(Frame { kind, flags, of, payload });
+            }
         }
     }
 }
@@ -161,6 +171,13 @@ fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) 
     bytes.extend_from_slice(&[kind, flags]);
     bytes.extend_from_slice(&stream.to_be_bytes());
     bytes.extend_from_slice(payload);
+}
+
+/// Lets a stream, or the connection (0), send again as much as was read of it, once that is worth a frame.
+fn open_window(bytes: &mut Vec<u8>, stream: u32, read: &mut u32) {
+    if *read >= READ_UNTIL_UPDATE {
+        frame(bytes, WINDOW_UPDATE, 0, stream, &std::mem::take(read).to_be_bytes());
+    }
 }
 
 /// A message as gRPC frames it: not compressed, then its length.

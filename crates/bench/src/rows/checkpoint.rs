@@ -1,6 +1,6 @@
 //! A session's checkpoint of 4 KiB, beside the usual way of replacing a small file durably.
 
-use super::{Bench, file_store};
+use super::{Bench, Commits, file_store};
 use crate::row::{Goal, Round, Subject};
 use crate::stopwatch::{median, micros};
 use pollster::block_on;
@@ -10,12 +10,22 @@ use std::sync::Arc;
 use tidegate_checkpoints::{Checkpoints, Draft};
 use tidegate_host::{OsEntropy, ProcProbe, SystemClock};
 
-pub(super) const SUBJECT: Subject = Subject {
+const THEIRS: &str = "temporary file of 4 KiB, fsync, rename, fsync of the directory";
+
+pub(super) const ON_CALLER: Subject = Subject {
     name: "checkpoint",
-    ours: "Checkpoints::checkpoint, 4 KiB",
-    theirs: "temporary file of 4 KiB, fsync, rename, fsync of the directory",
+    ours: "Checkpoints::checkpoint, 4 KiB, on a thread that waits for it",
+    theirs: THEIRS,
     unit: "us at p50",
     goal: Goal::AtMost(0.45),
+};
+
+pub(super) const HANDED_OVER: Subject = Subject {
+    name: "checkpoint-handed",
+    ours: "Checkpoints::checkpoint, 4 KiB, by the store's own thread",
+    theirs: THEIRS,
+    unit: "us at p50",
+    goal: Goal::None,
 };
 
 const BYTES: usize = 4 << 10;
@@ -23,9 +33,17 @@ const BYTES: usize = 4 << 10;
 const FACTS: usize = 8;
 const PAIRS: u32 = 20;
 
-pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+pub(super) fn on_caller(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+    measure(bench, Commits::OnCaller)
+}
+
+pub(super) fn handed_over(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+    measure(bench, Commits::HandedOver)
+}
+
+fn measure(bench: &Bench<'_>, commits: Commits) -> anyhow::Result<Vec<Round>> {
     let place = bench.place()?;
-    let store = file_store(&place.path().join("store"))?;
+    let store = file_store(&place.path().join("store"), commits)?;
     let (clock, probe) = (Arc::new(SystemClock::new()?), Arc::new(ProcProbe::new()?));
     let checkpoints = Checkpoints::new(store, clock, Arc::new(OsEntropy), probe);
     let mut number = 0;

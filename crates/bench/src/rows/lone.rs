@@ -1,6 +1,6 @@
 //! One writer alone: what a durable lease costs beyond the append and the sync that nothing durable can do without.
 
-use super::{Bench, file_store, leases};
+use super::{Bench, Commits, file_store, leases};
 use crate::row::{Goal, Round, Subject};
 use crate::stopwatch::{median, micros};
 use pollster::block_on;
@@ -11,21 +11,39 @@ use tidegate_core::WorkClass;
 use tidegate_host::own_identity;
 use tidegate_leases::{Acquire, By, Owner, Release};
 
-pub(super) const SUBJECT: Subject = Subject {
+const THEIRS: &str = "append of as many bytes + fdatasync";
+
+pub(super) const ON_CALLER: Subject = Subject {
     name: "acquire-alone",
-    ours: "Leases::acquire, durable",
-    theirs: "append of as many bytes + fdatasync",
+    ours: "Leases::acquire, durable, on a thread that waits for it",
+    theirs: THEIRS,
     unit: "us at p50",
     goal: Goal::AtMost(1.15),
+};
+
+pub(super) const HANDED_OVER: Subject = Subject {
+    name: "acquire-handed",
+    ours: "Leases::acquire, durable, by the store's own thread",
+    theirs: THEIRS,
+    unit: "us at p50",
+    goal: Goal::None,
 };
 
 /// Pairs of operations in one round.
 const PAIRS: u32 = 20;
 
-pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+pub(super) fn on_caller(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+    measure(bench, Commits::OnCaller)
+}
+
+pub(super) fn handed_over(bench: &Bench<'_>) -> anyhow::Result<Vec<Round>> {
+    measure(bench, Commits::HandedOver)
+}
+
+fn measure(bench: &Bench<'_>, commits: Commits) -> anyhow::Result<Vec<Round>> {
     let place = bench.place()?;
     let store_dir = place.path().join("store");
-    let leases = leases(file_store(&store_dir)?)?;
+    let leases = leases(file_store(&store_dir, commits)?)?;
     let journal = store_dir.join("journal");
     let mut raw = File::options().append(true).create(true).open(place.path().join("raw"))?;
     let owner = Owner { session: "local/bench".parse()?, process: Some(own_identity("bench")?) };

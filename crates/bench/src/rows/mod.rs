@@ -45,8 +45,9 @@ pub(crate) struct Bench<'a> {
 type Measure = fn(&Bench<'_>) -> anyhow::Result<Vec<Round>>;
 
 /// Every row, in the order of the report.
-pub(crate) const ROWS: [(Subject, Measure); 12] = [
-    (lone::SUBJECT, lone::measure),
+pub(crate) const ROWS: [(Subject, Measure); 14] = [
+    (lone::ON_CALLER, lone::on_caller),
+    (lone::HANDED_OVER, lone::handed_over),
     (writers::SQLITE, writers::beside_sqlite),
     (writers::ETCD, writers::beside_etcd),
     (renew::ACTIVITY, renew::by_activity),
@@ -54,7 +55,8 @@ pub(crate) const ROWS: [(Subject, Measure); 12] = [
     (freshness::SUBJECT, freshness::measure),
     (gate::TRACKER, gate::beside_a_tracker),
     (gate::SEMAPHORE, gate::beside_a_semaphore),
-    (checkpoint::SUBJECT, checkpoint::measure),
+    (checkpoint::ON_CALLER, checkpoint::on_caller),
+    (checkpoint::HANDED_OVER, checkpoint::handed_over),
     (schedules::SHUTTLE, schedules::beside_shuttle),
     (schedules::REAL_TIME, schedules::beside_real_time),
     (gate::BORROWED, gate::beside_a_borrowed_permit),
@@ -95,8 +97,18 @@ impl Bench<'_> {
     }
 }
 
-fn file_store(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
-    Ok(Arc::new(FileStore::open(dir, OpenOptions::new().create(true))?.0))
+/// Who makes a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Commits {
+    /// The thread that asks, as in a program that waits for each commit.
+    OnCaller,
+    /// The store's own thread, as in a program whose executor isn't to wait for the disk.
+    HandedOver,
+}
+
+fn file_store(dir: &Path, commits: Commits) -> anyhow::Result<Arc<dyn Store>> {
+    let options = OpenOptions::new().create(true).commit_on_caller(commits == Commits::OnCaller);
+    Ok(Arc::new(FileStore::open(dir, options)?.0))
 }
 
 fn leases(store: Arc<dyn Store>) -> anyhow::Result<Leases> {

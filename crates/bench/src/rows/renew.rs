@@ -1,7 +1,7 @@
 //! Going on holding a lease. Activity renews, and costs a commit only in the second half of the ttl; an explicit renewal is
 //! always a durable commit. etcd keeps leases alive in memory.
 
-use super::{Bench, file_store, leases};
+use super::{Bench, Commits, file_store, leases};
 use crate::rivals::Etcd;
 use crate::row::{Goal, Round, Subject};
 use crate::stopwatch::{median, micros};
@@ -56,7 +56,7 @@ fn beside_etcd(
     let place = bench.place()?;
     let etcd = Etcd::start(&place.path().join("etcd"))?;
     let mut kept = etcd.client()?.grant(i64::try_from(TTL.as_secs())?)?;
-    let leases = leases(file_store(&place.path().join("store"))?)?;
+    let leases = leases(file_store(&place.path().join("store"), Commits::OnCaller)?)?;
     let acquired = block_on(leases.acquire(Acquire {
         key: "repo/main".parse()?,
         owner: Owner { session: "local/bench".parse()?, process: Some(own_identity("bench")?) },

@@ -96,6 +96,31 @@ fn a_slot_that_is_freed_while_another_is_claimed_belongs_to_one() {
 }
 
 #[test]
+fn a_holder_is_named_by_its_own_admission_and_never_half_by_its_predecessors() {
+    explore(|| {
+        let gate = Gate::new("files".parse().unwrap(), 1);
+        let sessions = ["local/s1", "local/s2", "local/s3"];
+        let worker = {
+            let gate = gate.clone();
+            shuttle::thread::spawn(move || {
+                for (boot_ms, session) in (1..).zip(sessions) {
+                    let work = Arc::new(WorkInfo { session: session.parse().unwrap(), ..(*work()).clone() });
+                    gate.admit(&work, &Now { boot_ms, ..NOW }).unwrap().finish();
+                }
+            })
+        };
+        for _ in 0..3 {
+            for holder in gate.holders(&NOW) {
+                let admitted_ms = (NOW.boot_ms - holder.age_ms) as usize;
+                assert_eq!(holder.session.to_string(), sessions[admitted_ms - 1]);
+            }
+        }
+        worker.join().unwrap();
+        assert_eq!(gate.holders(&NOW), []);
+    });
+}
+
+#[test]
 fn abandoned_work_is_settled_once_whoever_is_first() {
     explore(|| {
         let gate = Gate::new("files".parse().unwrap(), 1);

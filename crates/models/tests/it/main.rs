@@ -11,8 +11,8 @@ use tidegate_store::{CommitError, Committed, Txn};
 
 /// The synchronisation that those files use, under shuttle's control.
 mod sync {
-    pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::yield_now;
-    pub(crate) use std::sync::{Arc, PoisonError, TryLockError};
+    pub(crate) use std::sync::{Arc, PoisonError};
 }

@@ -41,7 +41,7 @@ pub(super) struct Actor {
     pub(super) streams: BTreeMap<StreamId, Outbox>,
     pub(super) up: Option<Up>,
     /// A start of its own that is under way: its number and its task.
-    pub(super) reviving: Option<(u64, u64)>,
+    pub(super) reviving: Option<(u64, usize)>,
     pub(super) attempts: u64,
     pub(super) supervision: Supervision,
     /// An operation has the component.

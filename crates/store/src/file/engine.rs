@@ -6,7 +6,7 @@ use super::open::{OpenOptions, OpenReport, Opened, open};
 use super::queue::Queue;
 use super::replica::{Ground, Replica, TornTail};
 use super::watch::FileWatch;
-use super::writer::{Writer, uncertain};
+use super::writer::{Writer, run, uncertain};
 use crate::state::State;
 use crate::{CommitError, Committed, Key, Listing, ReadError, Record, Store, Txn, Watch};
 use event_listener::Event;
@@ -23,7 +23,9 @@ use tidegate_core::{BoxFuture, Revision};
 /// their syncs. Dropping the handle ends its commits first.
 pub struct FileStore {
     shared: Arc<Shared>,
-    writer: Option<JoinHandle<()>>,
+    writer: Arc<Mutex<Writer>>,
+    commit_on_caller: bool,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What futures and the writer thread share.
@@ -58,10 +60,12 @@ impl FileStore {
             queue: Queue::default(),
             progress: Event::new(),
         });
-        let writer = Writer::new(shared.clone(), lock);
+        let writer = Arc::new(Mutex::new(Writer::new(shared.clone(), lock)));
         let thread = std::thread::Builder::new().name("tidegate-store".to_owned());
-        let writer = thread.spawn(|| writer.run()).map_err(FileError::io("start a writer for", dir))?;
-        Ok((Self { shared, writer: Some(writer) }, report))
+        let its_own = writer.clone();
+        let thread = thread.spawn(move || run(&its_own)).map_err(FileError::io("start a writer for", dir))?;
+        let commit_on_caller = options.commit_on_caller;
+        Ok((Self { shared, writer, commit_on_caller, thread: Some(thread) }, report))
     }
 
     /// Writes the live records into a new journal and puts it in the place of the old one. It also happens by itself
@@ -84,6 +88,12 @@ impl FileStore {
         self.shared.replica().cut.take()
     }
 
+    /// The writer, where the caller may use it and nobody else wants to.
+    fn at_once(&self) -> Option<MutexGuard<'_, Writer>> {
+        let free = self.commit_on_caller && self.shared.queue.is_empty();
+        if free { self.writer.try_lock().ok() } else { None }
+    }
+
     async fn read<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T, ReadError> {
         let (answer, ground) = self.shared.look(look)?;
         self.shared.durable(ground).await?;
@@ -94,9 +104,9 @@ impl FileStore {
 impl Drop for FileStore {
     fn drop(&mut self) {
         self.shared.queue.close();
-        if let Some(writer) = self.writer.take() {
+        if let Some(thread) = self.thread.take() {
             // It has nothing to say that its callers haven't been told.
-            let _ = writer.join();
+            let _ = thread.join();
         }
     }
 }
@@ -166,6 +176,9 @@ impl Store for FileStore {
         Box::pin(async move {
             self.shared.writable()?;
             txn.within_limits()?;
+            if let Some(mut writer) = self.at_once() {
+                return writer.commit(txn);
+            }
             self.shared.queue.commit(txn).await
         })
     }

@@ -107,7 +107,7 @@ pub fn adopt(dir: &Path, unix_seconds: u64) -> Result<Adopted, FileError> {
     let contents = Contents {
         store: Some(replica.journal.header.store),
         epoch,
-        generation: replica.journal.header.generation.max(held.flags()?.failed) + 1,
+        generation: replica.journal.header.generation.max(held.flags().failed) + 1,
         revision: replica.state.revision,
         records: replica.state.records().cloned().collect(),
     };

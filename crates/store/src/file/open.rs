@@ -22,6 +22,7 @@ pub const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 pub struct OpenOptions {
     pub(super) create: bool,
     pub(super) read_only: bool,
+    pub(super) commit_on_caller: bool,
     pub(super) lock_patience: Duration,
     pub(super) medium: Arc<dyn Medium>,
 }
@@ -30,7 +31,13 @@ impl OpenOptions {
     /// Opens an existing store for reading and writing.
     #[must_use]
     pub fn new() -> Self {
-        Self { create: false, read_only: false, lock_patience: LOCK_PATIENCE, medium: Arc::new(Disk) }
+        Self {
+            create: false,
+            read_only: false,
+            commit_on_caller: false,
+            lock_patience: LOCK_PATIENCE,
+            medium: Arc::new(Disk),
+        }
     }
 
     /// Makes directory and store where there are none.
@@ -44,6 +51,15 @@ impl OpenOptions {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// A commit that finds nobody else committing through this handle is made by the thread that asks for it, which
+    /// then waits for the disk itself. That saves two changes of threads, and is for programs that have nothing else
+    /// to do meanwhile: an executor is held up.
+    #[must_use]
+    pub fn commit_on_caller(mut self, commit_on_caller: bool) -> Self {
+        self.commit_on_caller = commit_on_caller;
         self
     }
 
@@ -73,6 +89,7 @@ impl fmt::Debug for OpenOptions {
         f.debug_struct("OpenOptions")
             .field("create", &self.create)
             .field("read_only", &self.read_only)
+            .field("commit_on_caller", &self.commit_on_caller)
             .field("lock_patience", &self.lock_patience)
             .finish_non_exhaustive()
     }
@@ -146,7 +163,7 @@ pub(super) fn open(dir: &Path, options: &OpenOptions) -> Result<Opened, FileErro
     let medium = &*options.medium;
     let created = !exists(&paths.journal)?;
     if created {
-        if held.flags()?.created || !options.create {
+        if held.flags().created || !options.create {
             return Err(absent(dir, paths));
         }
         rewrite(dir, &paths.journal, medium, &held, &Contents::of_a_new_store())?;

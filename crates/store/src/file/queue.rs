@@ -54,6 +54,12 @@ struct Waiting {
     watchers: usize,
 }
 
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.commits.is_empty() && self.compactions.is_empty() && !self.sync
+    }
+}
+
 impl Queue {
     /// Hands a transaction over and waits for what becomes of it.
     pub(super) async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
@@ -95,6 +101,11 @@ impl Queue {
         self.lock().closed
     }
 
+    /// Whether nobody waits for anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Counts one more who needs the journal looked at without being asked. Wakes the thread, which then keeps looking.
     pub(super) fn begin_watch(&self) {
         self.lock().watchers += 1;
@@ -128,8 +139,7 @@ impl Queue {
     /// Waits for work, at most `pause`.
     pub(super) fn next(&self, pause: Option<Duration>) -> Work {
         let waiting = self.lock();
-        let quiet =
-            |w: &mut Waiting| w.commits.is_empty() && w.compactions.is_empty() && !w.sync && !w.closed;
+        let quiet = |waiting: &mut Waiting| waiting.is_empty() && !waiting.closed;
         let mut waiting = match pause {
             None => self.work.wait_while(waiting, quiet).unwrap_or_else(PoisonError::into_inner),
             Some(pause) => {
@@ -143,7 +153,7 @@ impl Queue {
                 waiting
             }
         };
-        if waiting.commits.is_empty() && waiting.compactions.is_empty() && !waiting.sync {
+        if waiting.is_empty() {
             return Work::Closed;
         }
         waiting.sync = false;

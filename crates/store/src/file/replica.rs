@@ -99,6 +99,11 @@ impl Replica {
         self.read_on()
     }
 
+    /// Applies what the holder of the lock has just appended, up to `end`, as it finds it; a reader may have been faster.
+    pub(super) fn read_back(&mut self, end: u64) -> Result<Option<Tail>, FileError> {
+        self.journal.catch_up(&mut self.state, end)
+    }
+
     /// As [`Replica::refresh`], for the holder of the lock: a torn tail is cut, damage refused.
     pub(super) fn refresh_and_cut(&mut self, medium: &dyn Medium) -> Result<(), FileError> {
         let tail = self.refresh(medium)?;

@@ -1,16 +1,15 @@
-//! The thread that appends. One lock, one append and one sync carry everything that waits; nothing is acknowledged,
-//! not even a conflict, before what it rests on is on stable storage. Answers nobody itself but through [`Reply`]s.
-//!
-//! [`Reply`]: super::reply::Reply
+//! Who appends: a thread of its own for everything that waits, or whoever commits alone on its own thread. One lock, one
+//! append and one sync carry a batch; nothing is acknowledged, not even a conflict, before what it rests on is on
+//! stable storage.
 
 use super::engine::Shared;
 use super::error::{FileError, refused, told};
-use super::queue::{CommitReply, CompactReply, Request, Work};
+use super::queue::{CompactReply, Request, Work};
 use super::replica::{Ground, Replica};
 use super::rewrite::{Contents, rewrite};
 use crate::lock::{Held, LockFile};
 use crate::{CommitError, Committed, LockError, Txn};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the store has to be quiet before what is durable is marked so. Long against the gaps between the commits
@@ -34,13 +33,15 @@ const SYNC_FAILED: &str = "a sync failed earlier, so nobody knows what is stored
 
 type Outcome = (Result<Committed, CommitError>, Ground);
 
-/// The thread's own state.
+/// What whoever appends has to itself.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
     lock: Option<LockFile>,
     /// How long nothing was asked of it.
     quiet: Duration,
+    /// Whether the thread sleeps until it is called, because there was nothing to look after.
+    asleep: bool,
     /// The journal's end when marking it failed: tried again once it has moved on.
     unmarkable: u64,
     /// The journal's end from which compacting is tried by itself.
@@ -59,41 +60,45 @@ impl Drop for Leaving {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, lock: Option<LockFile>) -> Self {
-        Self { shared, lock, quiet: Duration::ZERO, unmarkable: 0, compact_from: COMPACT_BYTES }
+        let quiet = Duration::ZERO;
+        Self { shared, lock, quiet, asleep: false, unmarkable: 0, compact_from: COMPACT_BYTES }
     }
 
-    pub(super) fn run(mut self) {
-        let _leaving = Leaving(self.shared.clone());
-        loop {
-            let pause = self.pause();
-            match self.shared.queue.next(pause) {
-                Work::Serve { commits, compactions } => {
-                    self.quiet = Duration::ZERO;
-                    self.serve(commits, compactions);
-                }
-                Work::Idle => {
-                    self.quiet += pause.unwrap_or_default();
-                    self.look_around();
-                }
-                Work::Closed => {
-                    self.mark();
-                    return;
-                }
-            }
+    /// One commit, on the thread that asks for it.
+    pub(super) fn commit(&mut self, txn: Txn) -> Result<Committed, CommitError> {
+        let outcome = self.append(vec![txn]).pop();
+        let synced = self.sync();
+        // What the thread does when the store is quiet or has grown is left to it.
+        if std::mem::take(&mut self.asleep) || self.is_compaction_due() {
+            self.shared.queue.sync();
+        }
+        match outcome {
+            Some(outcome) => self.settle(outcome, &synced),
+            None => unreachable!("a batch of one has one outcome"),
         }
     }
 
     fn serve(&mut self, commits: Vec<Request>, compactions: Vec<CompactReply>) {
-        let outcomes = self.append(commits);
+        self.quiet = Duration::ZERO;
+        let (txns, replies): (Vec<_>, Vec<_>) = commits.into_iter().map(|r| (r.txn, r.reply)).unzip();
+        let outcomes = self.append(txns);
         let compacted = if compactions.is_empty() { Ok(()) } else { self.compact() };
         let synced = self.sync();
-        for (reply, outcome) in outcomes {
+        for (reply, outcome) in replies.into_iter().zip(outcomes) {
             reply.send(self.settle(outcome, &synced));
         }
         for reply in compactions {
             reply.send(compacted.clone());
         }
-        self.compact_if_due();
+        if self.is_compaction_due() {
+            let compacted = self.compact();
+            // After a failure the journal has to grow before it is worth another try.
+            self.compact_from = if compacted.is_ok() {
+                COMPACT_BYTES
+            } else {
+                self.shared.replica().journal.end() + COMPACT_BYTES
+            };
+        }
     }
 
     /// How long to wait for work before looking around; for ever when there would be nothing to see.
@@ -118,13 +123,11 @@ impl Writer {
         }
     }
 
-    /// Decides and appends a batch. Returns each with what it rests on.
-    fn append(&mut self, requests: Vec<Request>) -> Vec<(CommitReply, Outcome)> {
-        let (txns, replies): (Vec<_>, Vec<_>) = requests.into_iter().map(|r| (r.txn, r.reply)).unzip();
-        let count = replies.len();
+    /// Decides and appends a batch. Returns what became of each, and what that rests on.
+    fn append(&mut self, txns: Vec<Txn>) -> Vec<Outcome> {
+        let count = txns.len();
         let outcomes = if txns.is_empty() { Ok(Vec::new()) } else { self.try_append(txns) };
-        let outcomes = outcomes.unwrap_or_else(|error| vec![(Err(error), Ground::none()); count]);
-        replies.into_iter().zip(outcomes).collect()
+        outcomes.unwrap_or_else(|error| vec![(Err(error), Ground::none()); count])
     }
 
     fn try_append(&mut self, txns: Vec<Txn>) -> Result<Vec<Outcome>, CommitError> {
@@ -137,11 +140,12 @@ impl Writer {
         let commits = batch.into_commits();
         if !commits.is_empty() {
             let record = replica.journal.commits_record(&commits);
+            let end = replica.journal.end() + record.len() as u64;
             drop(replica);
             shared.write(&record)?;
             replica = shared.replica();
             // What is acknowledged is what a reader finds, so it is read back rather than assumed.
-            let read_back = replica.refresh(&*shared.medium).map_err(|e| uncertain(told(&e)))?;
+            let read_back = replica.read_back(end).map_err(|e| uncertain(told(&e)))?;
             let last = commits.last().map_or(replica.state.revision, |commit| commit.revision);
             if read_back.is_some() || replica.state.revision != last {
                 return Err(uncertain("the record didn't read back as it was written".to_owned()));
@@ -162,14 +166,16 @@ impl Writer {
     }
 
     fn try_sync(&mut self) -> Result<(), String> {
-        let (file, end, generation) = {
+        let (file, end, generation, failed) = {
             let replica = self.shared.replica();
-            if !replica.journal.has_unsynced() {
+            let journal = &replica.journal;
+            if !journal.has_unsynced() {
                 return Ok(());
             }
-            (replica.journal.file.clone(), replica.journal.end(), replica.journal.header.generation)
+            let generation = journal.header.generation;
+            (journal.file.clone(), journal.end(), generation, replica.sync_failed >= generation)
         };
-        let result = if self.has_failed(generation) {
+        let result = if failed {
             Err(SYNC_FAILED.to_owned())
         } else {
             self.shared.medium.sync(&file).map_err(|error| {
@@ -241,18 +247,12 @@ impl Writer {
         Ok(())
     }
 
-    fn compact_if_due(&mut self) {
-        let (end, live) = {
-            let replica = self.shared.replica();
-            let records = replica.state.records().len() as u64;
-            (replica.journal.end(), replica.state.bytes() as u64 + records * RECORD_OVERHEAD)
-        };
-        let due = end > self.compact_from.max(live.saturating_mul(COMPACT_RATIO));
-        if due && !self.shared.read_only {
-            let compacted = self.compact();
-            // After a failure the journal has to grow before it is worth another try.
-            self.compact_from = if compacted.is_ok() { COMPACT_BYTES } else { end + COMPACT_BYTES };
-        }
+    fn is_compaction_due(&self) -> bool {
+        let replica = self.shared.replica();
+        let records = replica.state.records().len() as u64;
+        let live = replica.state.bytes() as u64 + records * RECORD_OVERHEAD;
+        let due = replica.journal.end() > self.compact_from.max(live.saturating_mul(COMPACT_RATIO));
+        due && !self.shared.read_only
     }
 
     /// Rewrites the journal. This is what forgets a failed sync: the new file holds nothing that isn't stored.
@@ -263,7 +263,7 @@ impl Writer {
             let mut replica = shared.replica();
             replica.refresh_and_cut(&*shared.medium).map_err(|e| refused(&e))?;
             own(&replica)?;
-            let failed = held.flags().map_err(|e| refused(&e.into()))?.failed;
+            let failed = held.flags().failed;
             Contents {
                 store: Some(replica.journal.header.store),
                 epoch: replica.state.epoch,
@@ -304,12 +304,47 @@ impl Writer {
     }
 }
 
+/// The writer's thread.
+pub(super) fn run(writer: &Mutex<Writer>) {
+    let shared = lock(writer).shared.clone();
+    let _leaving = Leaving(shared.clone());
+    loop {
+        let (pause, end) = {
+            let mut writer = lock(writer);
+            let pause = writer.pause();
+            writer.asleep = pause.is_none();
+            (pause, shared.replica().journal.end())
+        };
+        let work = shared.queue.next(pause);
+        let mut writer = lock(writer);
+        writer.asleep = false;
+        match work {
+            Work::Serve { commits, compactions } => writer.serve(commits, compactions),
+            Work::Idle => {
+                // Who commits on a thread of its own doesn't wake this one.
+                let is_quiet = shared.replica().journal.end() == end;
+                writer.quiet =
+                    if is_quiet { writer.quiet + pause.unwrap_or_default() } else { Duration::ZERO };
+                writer.look_around();
+            }
+            Work::Closed => {
+                writer.mark();
+                return;
+            }
+        }
+    }
+}
+
+fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
+    // A panic under it came from a broken invariant of one commit; what is on the disk is read again by the next.
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Catches up under the lock, and refuses a journal in which nothing may be committed.
 fn ready(replica: &mut Replica, shared: &Shared, held: &Held<'_>) -> Result<(), CommitError> {
     replica.refresh_and_cut(&*shared.medium).map_err(|e| refused(&e))?;
     own(replica)?;
-    let failed = held.flags().map_err(|e| refused(&e.into()))?.failed;
-    if failed.max(replica.sync_failed) >= replica.journal.header.generation {
+    if held.flags().failed.max(replica.sync_failed) >= replica.journal.header.generation {
         return Err(CommitError::Rejected { reason: SYNC_FAILED.to_owned() });
     }
     Ok(())

@@ -1,23 +1,21 @@
-//! One exclusive lock on one open file: the only code that talks to the lock library.
+//! One exclusive lock on one open file: the only code that takes locks from the kernel.
 
-use fd_lock::RwLock;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 
 /// An open file that may be locked. Dropping it releases the lock, in the process that took it.
 #[derive(Debug)]
 pub(super) struct Exclusive {
-    lock: RwLock<Arc<File>>,
-    file: Arc<File>,
+    file: File,
     /// The process that holds the lock through this value.
     owner: Option<u32>,
 }
 
 impl Exclusive {
     pub(super) fn new(file: File) -> Self {
-        let file = Arc::new(file);
-        Self { lock: RwLock::new(file.clone()), file, owner: None }
+        Self { file, owner: None }
     }
 
     pub(super) fn file(&self) -> &File {
@@ -26,23 +24,21 @@ impl Exclusive {
 
     /// Takes the lock, or says `false` when somebody else has it.
     pub(super) fn try_lock(&mut self) -> io::Result<bool> {
-        match self.lock.try_write() {
-            Ok(guard) => {
-                // The guard would tie the lock to a borrow. The lock belongs to the descriptor: `unlock` takes it
-                // once more, which is no wait for its holder, and lets that guard release it.
-                std::mem::forget(guard);
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
                 self.owner = Some(std::process::id());
                 Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Releases the lock if this process took it. A forked child, which shares the descriptor, releases nothing.
     pub(super) fn unlock(&mut self) {
         if self.owner.take() == Some(std::process::id()) {
-            drop(self.lock.try_write());
+            // What can't be unlocked goes with its descriptor.
+            let _ = flock(&self.file, FlockOperation::Unlock);
         }
     }
 }

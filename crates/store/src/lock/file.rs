@@ -33,6 +33,11 @@ pub(crate) struct Flags {
     pub(crate) created: bool,
 }
 
+impl Flags {
+    /// What a file without contents says.
+    const NONE: Self = Self { failed: 0, created: false };
+}
+
 /// The lock file, open.
 #[derive(Debug)]
 pub(crate) struct LockFile {
@@ -83,15 +88,13 @@ impl LockFile {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
-        let held = Held { file: self };
-        held.sign()?;
-        Ok(held)
+        let flags = self.sign()?;
+        Ok(Held { file: self, flags })
     }
 
     /// What it says. A file without contents says nothing.
     pub(crate) fn flags(&self) -> Result<Flags, LockError> {
-        let none = Flags { failed: 0, created: false };
-        Ok(self.contents()?.map_or(none, |contents| contents.flags))
+        Ok(self.contents()?.map_or(Flags::NONE, |contents| contents.flags))
     }
 
     /// Records that a sync of the journal `generation` failed: from now on nobody acknowledges anything in it.
@@ -100,6 +103,27 @@ impl LockFile {
             self.write(&generation.to_le_bytes(), FAILED_AT)?;
         }
         self.lock.file().sync_data().map_err(|source| LockError::io(&self.path, source))
+    }
+
+    /// Leaves this process's pid, for those who wait, and answers what else is there. Writes only when it isn't there yet.
+    fn sign(&self) -> Result<Flags, LockError> {
+        let pid = std::process::id();
+        match self.contents()? {
+            Some(contents) => {
+                if contents.pid != pid {
+                    self.write(&pid.to_le_bytes(), PID_AT)?;
+                }
+                Ok(contents.flags)
+            }
+            None => {
+                let mut bytes = [0; BYTES];
+                bytes[..8].copy_from_slice(MAGIC);
+                bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+                bytes[12..16].copy_from_slice(&pid.to_le_bytes());
+                self.write(&bytes, 0)?;
+                Ok(Flags::NONE)
+            }
+        }
     }
 
     fn is_at_its_path(&self) -> Result<bool, LockError> {
@@ -123,11 +147,13 @@ impl LockFile {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     file: &'a mut LockFile,
+    flags: Flags,
 }
 
 impl Held<'_> {
-    pub(crate) fn flags(&self) -> Result<Flags, LockError> {
-        self.file.flags()
+    /// What the file said when the lock was taken.
+    pub(crate) fn flags(&self) -> Flags {
+        self.flags
     }
 
     /// Records that a new journal is in place, of which nothing has failed yet.
@@ -146,22 +172,6 @@ impl Held<'_> {
         let mut second = LockFile::open(&self.file.path, false)?;
         let got = second.lock.try_lock().map_err(|source| LockError::io(&self.file.path, source))?;
         if got { Err(LockError::Unsupported { path: self.file.path.clone() }) } else { Ok(()) }
-    }
-
-    /// Leaves this process's pid, for those who wait. Writes only when it isn't there yet.
-    fn sign(&self) -> Result<(), LockError> {
-        let pid = std::process::id();
-        match self.file.contents()? {
-            Some(contents) if contents.pid == pid => Ok(()),
-            Some(_) => self.file.write(&pid.to_le_bytes(), PID_AT),
-            None => {
-                let mut bytes = [0; BYTES];
-                bytes[..8].copy_from_slice(MAGIC);
-                bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-                bytes[12..16].copy_from_slice(&pid.to_le_bytes());
-                self.file.write(&bytes, 0)
-            }
-        }
     }
 }
 

@@ -5,15 +5,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use tidegate_core::{Epoch, Fence, Revision};
 use tidegate_store::{
-    CommitError, Condition, Decision, MAX_TXN_BYTES, MAX_VALUE_BYTES, MemoryStore, Scope, Store, StoreError,
-    Txn, transact,
+    CommitError, Condition, Decision, MAX_TXN_BYTES, MAX_VALUE_BYTES, MemoryStore, OpenOptions, Scope, Store,
+    StoreError, Txn, transact,
 };
 
-/// Runs a test against a fresh store of each engine.
+/// Runs a test against a fresh store of each engine, and of the file engine both with a thread that commits and without.
 fn on_every_engine(test: impl Fn(Arc<dyn Store>)) {
     test(Arc::new(MemoryStore::new()));
-    let place = Place::new();
-    test(Arc::new(place.open()));
+    for commit_on_caller in [false, true] {
+        let place = Place::new();
+        test(Arc::new(place.open_with(OpenOptions::new().commit_on_caller(commit_on_caller))));
+    }
 }
 
 fn commit(store: &dyn Store, txn: Txn) -> Result<Fence, CommitError> {

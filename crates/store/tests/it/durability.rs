@@ -1,11 +1,14 @@
 //! Visible isn't durable: what waits for a sync, what shares one, and what follows when one fails.
 
-use crate::support::{Place, Tame, block_on, eventually, everything, expecting, is_pending, key, put};
+use crate::support::{Place, Tame, block_on, eventually, everything, expecting, is_pending, key, put, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tidegate_core::Revision;
-use tidegate_store::{CommitError, Condition, FileStore, OpenOptions, ReadError, Store, check};
+use tidegate_store::{
+    CommitError, Condition, Decision, FileStore, OpenOptions, ReadError, Scope, Store, StoreError, Txn,
+    check, transact,
+};
 
 fn open(place: &Place, medium: &Arc<Tame>) -> FileStore {
     place.open_with(OpenOptions::new().medium(medium.clone()))
@@ -20,6 +23,46 @@ fn a_lone_commit_costs_one_sync() {
         block_on(store.commit(put("n", &n.to_string()))).unwrap();
     }
     assert_eq!(medium.syncs() - before, 20);
+}
+
+#[test]
+fn a_commit_on_its_caller_is_synced_when_it_was_looked_at_once() {
+    let (place, medium) = (Place::new(), Tame::new());
+    let store = place.open_with(OpenOptions::new().medium(medium.clone()).commit_on_caller(true));
+    let before = medium.syncs();
+    for n in 1..=20 {
+        let fence = ready(store.commit(put("n", &n.to_string()))).unwrap().fence;
+        assert_eq!(fence.revision, Revision(n));
+        let read = ready(store.get(&key("n"))).unwrap().unwrap();
+        assert_eq!(&*read.value, n.to_string().as_bytes(), "and can be read without another sync");
+    }
+    assert_eq!(medium.syncs() - before, 20);
+}
+
+#[test]
+fn callers_that_commit_at_once_lose_no_increment_whoever_makes_the_commits() {
+    let place = Place::new();
+    let store = place.open_with(OpenOptions::new().commit_on_caller(true));
+    let (n, scope) = (key("n"), Scope::new().key(&key("n")));
+    let increment = || {
+        block_on(transact(&store, &scope, |view| {
+            let count = view.read::<u64>(&n)?.unwrap_or(0);
+            Ok::<_, StoreError>(Decision::<_>::write(Txn::new().put(view, &n, &(count + 1)), ()))
+        }))
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    while let Err(error) = increment() {
+                        assert!(matches!(error, StoreError::Contended { .. }), "{error}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(everything(&store).1, Revision(100));
+    assert_eq!(everything(&store).2, [("n".to_owned(), "100".to_owned())]);
 }
 
 #[test]
@@ -198,17 +241,26 @@ fn a_new_journal_whose_name_may_not_be_stored_acknowledges_nothing() {
     block_on(store.commit(put("b", "1"))).unwrap();
 }
 
+/// The length of a record that is nothing but a durable mark.
+const MARK_BYTES: u64 = 28;
+
 #[test]
 fn when_the_store_falls_idle_its_last_commit_is_marked_durable() {
-    let place = Place::new();
-    let store = place.open();
-    block_on(store.commit(put("a", "1"))).unwrap();
-    let end = check(place.path()).unwrap().journal_bytes;
-    eventually("the last commit is marked", || check(place.path()).unwrap().marked_durable == end);
-    drop(store);
-    let size = place.bytes().len();
-    drop(place.open());
-    assert_eq!(place.bytes().len(), size, "one mark is enough");
+    for commit_on_caller in [false, true] {
+        let place = Place::new();
+        let store = place.open_with(OpenOptions::new().commit_on_caller(commit_on_caller));
+        for n in ["1", "2"] {
+            block_on(store.commit(put("a", n))).unwrap();
+            eventually("all but the last mark is marked", || {
+                let report = check(place.path()).unwrap();
+                report.journal_bytes - report.marked_durable == MARK_BYTES
+            });
+        }
+        drop(store);
+        let size = place.bytes().len();
+        drop(place.open());
+        assert_eq!(place.bytes().len(), size, "one mark is enough");
+    }
 }
 
 #[test]

@@ -128,7 +128,9 @@ const COMPACT_EVERY: usize = 8;
 #[test]
 fn what_was_acknowledged_survives_kill_9_and_nothing_is_half_there() {
     if let Some(dir) = role("write") {
-        let store = FileStore::open(&dir, OpenOptions::new()).unwrap().0;
+        let commit_on_caller = std::process::id().is_multiple_of(2);
+        let options = OpenOptions::new().commit_on_caller(commit_on_caller);
+        let store = FileStore::open(&dir, options).unwrap().0;
         for n in 0.. {
             let name = format!("{}/{n}", std::process::id());
             let txn = put(&format!("left/{name}"), &name).and(put(&format!("right/{name}"), &name));

@@ -44,15 +44,18 @@ fn an_empty_store_can_be_compacted_and_so_can_one_with_large_values() {
 
 #[test]
 fn a_journal_far_larger_than_what_lives_in_it_is_compacted_by_itself() {
-    let place = Place::new();
-    let store = place.open();
-    let value = vec![b'x'; 900_000];
-    for _ in 0..12 {
-        block_on(store.commit(Txn::new().put_bytes(&key("a"), &value))).unwrap();
+    for commit_on_caller in [false, true] {
+        let place = Place::new();
+        let store = place.open_with(OpenOptions::new().commit_on_caller(commit_on_caller));
+        let value = vec![b'x'; 900_000];
+        for _ in 0..12 {
+            block_on(store.commit(Txn::new().put_bytes(&key("a"), &value))).unwrap();
+        }
+        drop(store);
+        let report = check(place.path()).unwrap();
+        assert!(report.generation >= 2 && report.journal_bytes < 6_000_000, "{report:?}");
+        assert_eq!(report.revision, Revision(12));
     }
-    let report = check(place.path()).unwrap();
-    assert!(report.generation >= 2 && report.journal_bytes < 6_000_000, "{report:?}");
-    assert_eq!(report.revision, Revision(12));
 }
 
 #[test]

@@ -59,9 +59,13 @@ impl Scene<'_> {
 
 impl Run {
     fn of(work: impl FnOnce(&Scene<'_>)) -> Self {
+        Self::with(OpenOptions::new(), work)
+    }
+
+    fn with(options: OpenOptions, work: impl FnOnce(&Scene<'_>)) -> Self {
         let place = Place::new();
         let medium = Recorder::new(place.path());
-        let store = place.open_with(OpenOptions::new().medium(medium.clone()));
+        let store = place.open_with(options.medium(medium.clone()));
         work(&Scene { place: &place, medium: &medium, store: &store });
         let history = history(&store);
         drop(store);
@@ -202,6 +206,17 @@ fn a_store_that_is_made_written_and_compacted_survives_every_power_cut() {
         scene.commit(scene.store, pair("b", "3"));
     });
     check_survival(&run, 150);
+}
+
+#[test]
+fn commits_that_their_callers_make_survive_every_power_cut() {
+    let run = Run::with(OpenOptions::new().commit_on_caller(true), |scene| {
+        let other = scene.another_handle();
+        scene.commit(scene.store, pair("a", "1"));
+        scene.commit(&other, pair("b", "2"));
+        scene.commit(scene.store, pair("a", "another value"));
+    });
+    check_survival(&run, 80);
 }
 
 #[test]
