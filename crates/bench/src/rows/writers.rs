@@ -121,7 +121,7 @@ fn ours(bench: &Bench<'_>) -> anyhow::Result<f64> {
 
 /// What one of our processes does: waits for the end of its input, then commits so often.
 pub(crate) fn write(dir: &Path, name: &str, count: u32) -> anyhow::Result<()> {
-    let (store, _) = FileStore::open(dir, OpenOptions::new().commit_on_caller(true))?;
+    let (store, _) = FileStore::open(dir, OpenOptions::new())?;
     let key = Key::new(name)?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{READY}")?;
