@@ -159,8 +159,8 @@ fn benchmark(board: &mut Board, workspace: &Workspace) {
     board.step(&Step::new("bench", 1800, "cargo xtask bench"), |timer| bench::report(workspace, timer));
 }
 
-/// The small image in the emulated machine, and natively beside it: one boot, and two restored runs with the controls, idle
-/// and beside one busy process for each of two cores; in full, straight boots too, and the experiment on the whole image.
+/// The small image in the emulated machine, and natively beside it: one boot, two restored runs and the controls; in
+/// full, straight boots and a load too, and the experiment on the whole image.
 fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
     if !image::run(board, workspace, image::Args { small: !full, twice: full }) {
         return;
@@ -168,7 +168,7 @@ fn determinism(board: &mut Board, workspace: &Workspace, full: bool) {
     let (args, budget_s): (&[&str], u64) = if full {
         (&["--runs", "20", "--condition", "idle,loaded", "--budget", "40m", "--ablate"], 3600)
     } else {
-        (&["--runs", "2", "--condition", "idle,loaded", "--hogs", "2", "--part", "restored"], 420)
+        (&["--runs", "2", "--condition", "idle", "--part", "restored"], 420)
     };
     let again = format!("cargo xtask determinism --executor vm {}", args.join(" "));
     board.step(&Step::new("determinism", budget_s, again), |timer| {

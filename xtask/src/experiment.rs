@@ -31,7 +31,7 @@ const CHECKS: [Check; 3] = [
         name: "small-restored",
         target: Target::Small,
         budget_s: 2 * 3600,
-        args: "--executor vm --part restored --runs 60 --budget 90m --deadline 120s --ablate --wanted mcpx",
+        args: "--executor vm --part restored --runs 60 --budget 90m --deadline 300s --ablate --wanted mcpx",
     },
     Check {
         name: "whole-boot",
