@@ -2,6 +2,7 @@
 //!
 //! It never looks into a line: not for UTF-8, not for JSON, not for other line separators.
 
+use std::collections::VecDeque;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -129,22 +130,31 @@ impl Cutter {
 pub(crate) struct Lines<R> {
     input: R,
     cutter: Cutter,
+    /// Lines that were read and are to be read again, before any other.
+    again: VecDeque<Vec<u8>>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Lines of at most [`MAX_LINE_BYTES`].
     pub(crate) fn new(input: R) -> Self {
-        Self { input, cutter: Cutter::new() }
+        Self { input, cutter: Cutter::new(), again: VecDeque::new() }
     }
 
     /// Lines of at most `limit` bytes.
     pub(crate) fn with_limit(input: R, limit: usize) -> Self {
-        Self { input, cutter: Cutter::with_limit(limit) }
+        Self { input, cutter: Cutter::with_limit(limit), again: VecDeque::new() }
     }
 
     /// From the next line on, lines of at most [`MAX_LINE_BYTES`].
     pub(crate) fn limit_to_messages(&mut self) {
         self.cutter.limit = MAX_LINE_BYTES;
+    }
+
+    /// Takes lines back: they are the next ones.
+    pub(crate) fn give_back(&mut self, lines: Vec<Vec<u8>>) {
+        for line in lines.into_iter().rev() {
+            self.again.push_front(line);
+        }
     }
 
     /// What it reads from.
@@ -165,6 +175,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// # Errors
     /// Those of the input.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        if let Some(line) = self.again.pop_front() {
+            return Ok(Some(Line::Whole(line)));
+        }
         loop {
             if let Some(line) = self.cutter.next() {
                 return Ok(Some(line));

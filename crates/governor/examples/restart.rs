@@ -120,7 +120,7 @@ impl Actuator for Hands {
         generation: Generation,
         launch: &'a LaunchIdentity,
         identity: &'a dyn RecordIdentity,
-    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
+    ) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let process = ProcessIdentity {
                 boot: BootId(1),
@@ -136,7 +136,7 @@ impl Actuator for Hands {
                 stderr: String::new(),
             })?;
             say(format_args!("  {component} is started: {} as generation {generation}", launch.command));
-            Ok(process)
+            Ok(())
         })
     }
 

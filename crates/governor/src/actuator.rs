@@ -168,7 +168,8 @@ pub trait Actuator: Send + Sync {
     }
 
     /// Starts `launch` as `generation` of `component`, recording the process's identity before its program runs.
-    /// Never called before the predecessor's death was proved.
+    /// Never called before the predecessor's death was proved. A component that has several servers starts them all, and
+    /// keeps their identities itself.
     ///
     /// # Errors
     /// [`StartError`] when it could not be started; `stop` is called before the next start.
@@ -178,7 +179,7 @@ pub trait Actuator: Send + Sync {
         generation: Generation,
         launch: &'a LaunchIdentity,
         identity: &'a dyn RecordIdentity,
-    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>>;
+    ) -> BoxFuture<'a, Result<(), StartError>>;
 
     /// Verifies a started server by a handshake and its lists, never by a tool call.
     ///

@@ -6,7 +6,9 @@
 use crate::{Replacement, Stamp, lock};
 use serde::{Deserialize, Serialize};
 use tidegate_core::planted::is_planted;
-use tidegate_core::{ComponentName, Generation, IncidentId, NextAction, OperationId, ProcessIdentity};
+use tidegate_core::{
+    ComponentName, Generation, IncidentId, NextAction, OperationId, ProcessIdentity, SessionId,
+};
 use tidegate_store::{Decision, Key, ReadError, Scope, StoreError, Txn, View};
 
 /// Where components are kept.
@@ -37,6 +39,9 @@ pub enum ComponentState {
 pub struct Component {
     /// Its name.
     pub name: ComponentName,
+    /// Whose server it is, where it is one session's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
     /// The newest generation that was begun; 0 before the first.
     pub generation: Generation,
     /// The process of that generation, until its death is proved.
@@ -71,6 +76,7 @@ impl Component {
     pub fn new(name: ComponentName) -> Self {
         Self {
             name,
+            session: None,
             generation: Generation::default(),
             process: None,
             state: ComponentState::default(),
@@ -181,6 +187,37 @@ impl ComponentError {
 #[must_use]
 pub fn component_scope(name: &ComponentName) -> Scope {
     lock::scope(Scope::new().key(&Component::key(name)), std::slice::from_ref(name))
+}
+
+/// Records whose server this is, before its first generation.
+///
+/// # Errors
+/// [`ComponentError::Store`] when the record can't be read.
+pub fn decide_belongs(
+    view: &View,
+    name: &ComponentName,
+    session: &SessionId,
+) -> Result<Decision<()>, ComponentError> {
+    let component = Component::read(view, name)?;
+    let owned = Component { session: Some(session.clone()), ..component.clone() };
+    Ok(if owned == component { Decision::reply(()) } else { Decision::write(owned.put(view), ()) })
+}
+
+/// Forgets a server whose session is over.
+///
+/// # Errors
+/// [`ComponentError::StillRunning`] while it has a process.
+pub fn decide_forget(view: &View, name: &ComponentName) -> Result<Decision<()>, ComponentError> {
+    let component = Component::read(view, name)?;
+    if let Some(process) = component.process {
+        let generation = component.generation;
+        return Err(ComponentError::StillRunning {
+            component: name.clone(),
+            generation,
+            process: Box::new(process),
+        });
+    }
+    Ok(Decision::write(Txn::new().delete(view, &Component::key(name)), ()))
 }
 
 /// Begins the next generation outside operations: the first start, or the one after a crash.

@@ -2,11 +2,12 @@
 
 use crate::component::{
     self, Component, ComponentError, ComponentState, component_scope, decide_begin_generation,
-    decide_clear_unsafe, decide_mark_unsafe, decide_record_identity, decide_state, decide_stopped,
+    decide_belongs, decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_record_identity,
+    decide_state, decide_stopped,
 };
 use crate::{RecordIdentity, Stamp};
 use std::sync::Arc;
-use tidegate_core::{BoxFuture, ComponentName, Entropy, Generation, IncidentId, ProcessIdentity};
+use tidegate_core::{BoxFuture, ComponentName, Entropy, Generation, IncidentId, ProcessIdentity, SessionId};
 use tidegate_store::{Decision, Store, View, transact};
 
 /// The components of one store. Cheap to clone.
@@ -39,6 +40,22 @@ impl Components {
         let listing = self.store.list(component::PREFIX).await?;
         let view = View::new(listing.epoch, listing.revision, listing.records);
         Ok(view.read_under(component::PREFIX)?.into_iter().map(|(_, component)| component).collect())
+    }
+
+    /// Records whose server `name` is. Durable when it returns.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn belongs(&self, name: &ComponentName, session: &SessionId) -> Result<(), ComponentError> {
+        self.decide(name, |view| decide_belongs(view, name, session)).await
+    }
+
+    /// Forgets a server whose session is over.
+    ///
+    /// # Errors
+    /// As [`decide_forget`], and the store's.
+    pub async fn forget(&self, name: &ComponentName) -> Result<(), ComponentError> {
+        self.decide(name, |view| decide_forget(view, name)).await
     }
 
     /// Begins the next generation outside operations: the first start, or the one after a crash. Durable when it

@@ -180,10 +180,8 @@ impl Governor {
         actuator: &dyn Actuator,
     ) -> Result<(), String> {
         let recorder = self.components().recorder(name, generation);
-        match actuator.start(name, generation, launch, &recorder).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(said(&error.message, &error.stderr)),
-        }
+        let started = actuator.start(name, generation, launch, &recorder).await;
+        started.map_err(|error| said(&error.message, &error.stderr))
     }
 
     /// Closes the gates and waits for the verdict, or until somebody has ended the operation.

@@ -73,8 +73,9 @@ pub use authority::{approvals_needed, may_approve, may_cancel, may_deny};
 pub use caller::{Caller, CallerKind};
 pub use change::{Change, Changes, Replacement, Upgrade};
 pub use component::{
-    Component, ComponentError, ComponentState, component_scope, decide_begin_generation, decide_clear_unsafe,
-    decide_mark_unsafe, decide_record_identity, decide_state, decide_stopped,
+    Component, ComponentError, ComponentState, component_scope, decide_begin_generation, decide_belongs,
+    decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_record_identity, decide_state,
+    decide_stopped,
 };
 pub use components::Components;
 pub use compose::{decide_step, step_scope};

@@ -6,7 +6,7 @@ use crate::pending::{Entry, State};
 use crate::refusal::{error_line, result_line};
 use crate::relay::{Initializing, Phase, REPLAY_DEADLINE};
 use crate::subscriptions::Wish;
-use crate::{Effect, List, MessageError, RawId, Rejected, Relay, StreamId, salvage_id};
+use crate::{Effect, List, MessageError, RawId, Rejected, Relay, Sharing, StreamId, salvage_id};
 use std::num::NonZero;
 use std::sync::Arc;
 use tidegate_core::planted::is_planted;
@@ -74,8 +74,10 @@ impl Relay {
             Kind::Notification { method } => match method.as_str() {
                 "notifications/cancelled" => self.client_cancelled(stream, &message, out),
                 "notifications/progress" => self.client_progressed(stream, &message, out),
-                // The gateway has made its own handshake, with no roots.
-                "notifications/initialized" | "notifications/roots/list_changed" => {}
+                // The gateway has made the handshake itself.
+                "notifications/initialized" => self.may_be_asked(stream, now, out),
+                // A shared server knows of no client's roots.
+                "notifications/roots/list_changed" if self.config.sharing == Sharing::Shared => {}
                 _ if self.is_ready() && self.gate.is_open() => {
                     out.push(Effect::WriteServer { line: message.line().into() });
                 }
@@ -154,6 +156,7 @@ impl Relay {
         now: &Now,
         out: &mut Vec<Effect>,
     ) {
+        self.introduced(message);
         let Some(it) = self.streams.get_mut(&stream) else { return };
         let until_ms = now.deadline(REPLAY_DEADLINE).at_ms;
         if let Some(earlier) =
@@ -163,6 +166,16 @@ impl Relay {
             out.push(to_client(stream, error_line(Some(&earlier.id), -32_600, text, None)));
         }
         self.answer_handshakes(out);
+    }
+
+    /// The client is past its handshake: what its own server has asked meanwhile is put to it.
+    fn may_be_asked(&mut self, stream: StreamId, now: &Now, out: &mut Vec<Effect>) {
+        if let Some(it) = self.streams.get_mut(&stream) {
+            it.may_be_asked = true;
+        }
+        for line in std::mem::take(&mut self.early) {
+            out.extend(self.server_line(line, now));
+        }
     }
 
     /// Answers every `initialize` that waits, as far as that can be decided.

@@ -142,7 +142,7 @@ impl InitializeResult {
 }
 
 /// Capabilities that offer no tasks; `None` where they don't as they are.
-fn without_tasks(capabilities: &str) -> Option<String> {
+pub(crate) fn without_tasks(capabilities: &str) -> Option<String> {
     let all = members(capabilities).ok()?;
     let offered = |member: &&Member<'_>| member.key != "tasks";
     let kept: Vec<String> =

@@ -34,6 +34,7 @@ mod flow;
 mod handshake;
 mod hold;
 mod ids;
+mod introduction;
 mod leases;
 mod lifecycle;
 mod lists;
@@ -55,6 +56,7 @@ pub use handshake::{
 };
 pub use hold::{DEFAULT_HOLD, MAX_HELD, MAX_HELD_BYTES};
 pub use ids::{MAX_ID_BYTES, RawId, StreamId};
+pub use introduction::{Introduction, Sharing};
 pub use leases::{HeldLease, LeaseRuleError, LeaseRules};
 pub use lifecycle::Marked;
 pub use lists::{List, ListCache, ListError, MAX_LIST_BYTES, Pages};

@@ -7,7 +7,9 @@ use crate::pending::{Entry, State};
 use crate::refusal::error_line;
 use crate::relay::{Phase, REPLAY_DEADLINE, Stream};
 use crate::settle::{Settled, settle_marked};
-use crate::{Effect, LostCall, RawId, Relay, ServerFacts, StreamFacts, StreamId, Unavailable};
+use crate::{
+    Effect, Introduction, LostCall, RawId, Relay, ServerFacts, Sharing, StreamFacts, StreamId, Unavailable,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::planted::is_planted;
@@ -33,7 +35,10 @@ pub struct Marked {
 impl Relay {
     /// A stream of `session` is open.
     pub fn stream_opened(&mut self, stream: StreamId, session: SessionId) {
-        self.streams.insert(stream, Stream { session, lines: 0, initialized: false, initializing: None });
+        self.streams.insert(
+            stream,
+            Stream { session, lines: 0, initialized: false, may_be_asked: false, initializing: None },
+        );
     }
 
     /// A stream is there again after the daemon has died: its handshake is done, `facts` are what its checkpoint says,
@@ -49,7 +54,13 @@ impl Relay {
         let mut out = Vec::new();
         self.streams.insert(
             stream,
-            Stream { session: session.clone(), lines: 0, initialized: true, initializing: None },
+            Stream {
+                session: session.clone(),
+                lines: 0,
+                initialized: true,
+                may_be_asked: true,
+                initializing: None,
+            },
         );
         self.subscriptions.restore(stream, facts);
         self.server.to_reassert = true;
@@ -217,6 +228,7 @@ impl Relay {
         }
         self.server.phase = Phase::Absent;
         self.own.clear();
+        self.early.clear();
         let written = self.pending.numbers(|entry| entry.flight().is_some());
         let settled: Vec<(u64, Option<Settled>)> =
             written.into_iter().map(|number| (number, self.settle_lost(number, now, &mut out))).collect();
@@ -356,6 +368,27 @@ impl Relay {
             self.write_own(tag.to_owned(), method, params, &mut out);
         }
         out
+    }
+
+    /// What the client of a session's own server says of itself in its `initialize`; the first word counts.
+    pub fn introduced(&mut self, initialize: &Message) {
+        if self.config.sharing == Sharing::PerSession && self.introduction.is_none() {
+            self.introduction = Some(Introduction::of(initialize));
+        }
+    }
+
+    /// What a server of the session's own is to be told of its client; `None` for a shared one, and before there is a
+    /// client.
+    #[must_use]
+    pub fn introduction(&self) -> Option<&Introduction> {
+        self.introduction.as_ref()
+    }
+
+    /// A session's own server has ended with its client: the next client introduces itself anew. Only without a stream
+    /// and without a server.
+    pub fn rests(&mut self) {
+        self.introduction = None;
+        self.server.initialize = None;
     }
 
     /// It works otherwise from the next generation on. Not to be called while a server is there.

@@ -8,7 +8,8 @@ use crate::pending::Pending;
 use crate::refusal::RefusalKind;
 use crate::subscriptions::{StreamFacts, Subscriptions};
 use crate::{
-    Classifier, Counters, DEFAULT_HOLD, InitializeResult, LeaseRules, ListCache, RawId, Refusal, StreamId,
+    Classifier, Counters, DEFAULT_HOLD, InitializeResult, Introduction, LeaseRules, ListCache, RawId,
+    Refusal, Sharing, StreamId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct RelayConfig {
     pub classifier: Classifier,
     /// Which calls need a lease.
     pub leases: LeaseRules,
+    /// Whether sessions share the server.
+    pub sharing: Sharing,
 }
 
 impl Default for RelayConfig {
@@ -45,6 +48,7 @@ impl Default for RelayConfig {
             call_timeout: None,
             classifier: Classifier::default(),
             leases: LeaseRules::default(),
+            sharing: Sharing::default(),
         }
     }
 }
@@ -105,6 +109,8 @@ pub(crate) struct Stream {
     pub(crate) lines: u64,
     /// Its `initialize` has been answered: notifications make sense to it.
     pub(crate) initialized: bool,
+    /// It has said `notifications/initialized`: it may be asked something.
+    pub(crate) may_be_asked: bool,
     /// An `initialize` that waits for a server.
     pub(crate) initializing: Option<Initializing>,
 }
@@ -149,6 +155,10 @@ pub struct Relay {
     pub(crate) pending: Pending,
     pub(crate) held: HoldQueue,
     pub(crate) asks: Asks,
+    /// Questions of a session's own server that came before the client was past its handshake, as they came.
+    pub(crate) early: Vec<Vec<u8>>,
+    /// What the client says of itself, where the server is its own.
+    pub(crate) introduction: Option<Introduction>,
     pub(crate) subscriptions: Subscriptions,
     /// The leases that are held, as far as it matters here.
     pub(crate) leases: HeldLeases,
@@ -186,6 +196,8 @@ impl Relay {
             pending: Pending::default(),
             held: HoldQueue::default(),
             asks: Asks::default(),
+            early: Vec::new(),
+            introduction: None,
             subscriptions: Subscriptions::default(),
             leases: HeldLeases::new(),
             own: BTreeMap::new(),

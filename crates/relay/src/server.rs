@@ -5,7 +5,7 @@ use crate::flow::to_client;
 use crate::message::{Kind, Message, broken_answer_to};
 use crate::pending::{Entry, State};
 use crate::refusal::{error_line, result_line};
-use crate::{Effect, List, MessageError, RawId, Relay, StreamId, salvage_id};
+use crate::{Effect, List, MAX_ASKS, MessageError, RawId, Relay, Sharing, StreamId, salvage_id};
 use std::collections::BTreeSet;
 use tidegate_core::planted::is_planted;
 use tidegate_core::{Now, SessionId};
@@ -92,19 +92,40 @@ impl Relay {
             out.push(Effect::WriteServer { line: result_line(&id, "{}") });
             return;
         }
+        if self.is_early() && self.early.len() < MAX_ASKS {
+            return self.early.push(message.line().into());
+        }
         let asked = self.owner().and_then(|(stream, session)| {
             let ask =
                 Ask { server_id: id.clone(), stream, session: session.clone(), token: message.meta_token() };
             Some((stream, session, self.asks.add(ask)?))
         });
         let Some((stream, session, number)) = asked else {
-            let text = format!("there is no one session to put {method} to");
+            let text = format!("there is no one session to put {method} to{}", self.why_nobody());
             out.push(Effect::WriteServer { line: error_line(Some(&id), INTERNAL_ERROR, &text, None) });
             return;
         };
         out.push(to_client(stream, message.with_id(&number.to_string())));
         if !self.gate.is_open() {
             self.refuse_held_of(&session, out);
+        }
+    }
+
+    /// Whether the session whose own server this is has not come to its questions yet.
+    fn is_early(&self) -> bool {
+        let mut streams = self.streams.values().peekable();
+        self.config.sharing == Sharing::PerSession
+            && streams.peek().is_some()
+            && !streams.any(|stream| stream.may_be_asked)
+    }
+
+    /// For whoever reads the error in the log of a server that asks.
+    fn why_nobody(&self) -> &'static str {
+        match (self.config.sharing, self.streams.is_empty()) {
+            (Sharing::Shared, false) => {
+                "; a component with sharing = \"per-session\" asks the session it belongs to"
+            }
+            _ => ": nobody is connected",
         }
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{ComponentName, PrincipalName, WorkClass};
-use tidegate_relay::LeaseRules;
+use tidegate_relay::{LeaseRules, Sharing};
 
 pub(crate) use raw::STOP_GRACE;
 #[cfg(test)]
@@ -89,6 +89,7 @@ pub(crate) struct ComponentConfig {
     pub(crate) start_timeout: Duration,
     pub(crate) stop_grace: Duration,
     pub(crate) call_timeout: Option<Duration>,
+    pub(crate) sharing: Sharing,
     pub(crate) state: ServerState,
     pub(crate) trust_annotations: bool,
     pub(crate) tools: Vec<ToolRule>,

@@ -2,13 +2,14 @@
 
 use super::keys::first_bad_key;
 use super::{ComponentConfig, Config, ConfigError, Credential, PolicyConfig, ServerState, ToolRule};
+use crate::daemon::seat::MAX_NAME_BYTES;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{PrincipalName, WorkClass};
-use tidegate_relay::LeaseRules;
+use tidegate_relay::{LeaseRules, Sharing};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -139,6 +140,14 @@ fn checked(path: &Path, raw: RawConfig) -> Result<Config, Fault> {
         ));
     }
     let policy = policy(&raw.policy, &principals)?;
+    let is_own = |c: &&RawComponent| c.sharing.as_ref().is_some_and(|s| s.get_ref() == "per-session");
+    for own in raw.component.iter().filter(is_own).map(|c| format!("{}@", c.name.get_ref())) {
+        if let Some(taken) = raw.component.iter().find(|c| c.name.get_ref().starts_with(&own)) {
+            let text =
+                format!("names that begin with {own:?} are those of a per-session component's servers");
+            return Err(fault(&taken.name, format!("{text}; choose another")));
+        }
+    }
     let components = raw.component.iter().map(|c| component(base, c)).collect::<Result<Vec<_>, _>>()?;
     Ok(Config {
         path: path.to_owned(),
@@ -220,12 +229,14 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
             "command is a list that starts with a program, like [\"npx\", \"-y\", \"some-server\"]",
         ));
     }
-    match raw.sharing.as_ref().map(|s| (s, s.get_ref().as_str())) {
-        None | Some((_, "shared")) => {}
-        Some((at, "per-session")) => {
-            return Err(fault(at, "sharing = \"per-session\" is not available yet; use \"shared\""));
-        }
-        Some((at, _)) => return Err(fault(at, "sharing is \"shared\" (or, later, \"per-session\")")),
+    let sharing = match raw.sharing.as_ref().map(|s| (s, s.get_ref().as_str())) {
+        None | Some((_, "shared")) => Sharing::Shared,
+        Some((_, "per-session")) => Sharing::PerSession,
+        Some((at, _)) => return Err(fault(at, "sharing is \"shared\" or \"per-session\"")),
+    };
+    if sharing == Sharing::PerSession && raw.name.get_ref().len() > MAX_NAME_BYTES {
+        let text = "the servers of a per-session component have names of their own";
+        return Err(fault(&raw.name, format!("{text}: its own has at most {MAX_NAME_BYTES} bytes")));
     }
     let state = match raw.state.as_ref().map(|s| (s, s.get_ref().as_str())) {
         None | Some((_, "in-process")) => ServerState::InProcess,
@@ -245,6 +256,7 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
             .as_ref()
             .map(|d| some_time(Some(d), MAX_DURATION, MAX_DURATION))
             .transpose()?,
+        sharing,
         state,
         trust_annotations: raw.trust_annotations,
         tools: raw.tools.iter().map(|(pattern, rule)| tool(pattern, rule)).collect::<Result<_, _>>()?,

@@ -27,11 +27,17 @@ fn unknown_keys_name_key_line_and_nearest_known_key() {
 #[test]
 fn keys_of_later_work_are_refused_by_name() {
     refuses("[http]\nlisten = \"127.0.0.1:1\"\n", 3, "`http` in the configuration is not available yet");
-    refuses(
-        "[[component]]\nname = \"a\"\ncommand = [\"x\"]\nsharing = \"per-session\"\n",
-        6,
-        "not available yet",
-    );
+}
+
+#[test]
+fn the_servers_of_a_per_session_component_have_names_that_no_other_component_has() {
+    let own = |name: &str| {
+        format!("[[component]]\nname = \"{name}\"\ncommand = [\"x\"]\nsharing = \"per-session\"\n")
+    };
+    refuses(&own(&"x".repeat(65)), 4, "at most 64 bytes");
+    let beside = format!("{}[[component]]\nname = \"a@b\"\ncommand = [\"x\"]\n", own("a"));
+    refuses(&beside, 8, "\"a@\"");
+    refuses(&own("a").replace("per-session", "per-user"), 6, "\"shared\" or \"per-session\"");
 }
 
 #[test]

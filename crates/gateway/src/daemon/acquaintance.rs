@@ -4,6 +4,7 @@
 //! there is in the scope of a restart, and loses what the server kept in its process.
 
 use super::context::{Context, grumble};
+use super::seat::Seat;
 use crate::config::{ComponentConfig, ServerState};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -23,12 +24,13 @@ impl ComponentConfig {
 
 impl Context {
     /// Records that a session has to do with a component from now on.
-    pub(super) async fn acquaint(&self, session: &SessionId, component: &ComponentName) {
+    pub(super) async fn acquaint(&self, session: &SessionId, seat: &Seat) {
+        let component = &seat.component;
         let known = grumble("a session could not be read", self.checkpoints.get(session).await).flatten();
         if known.is_some_and(|c| c.generations.contains_key(component)) {
             return;
         }
-        let record = self.components.get(component).await;
+        let record = self.components.get(&seat.record).await;
         let Some(record) = grumble("a component could not be read", record) else { return };
         let mut draft = Draft::new(session.clone());
         draft.generations.insert(component.clone(), record.generation);
@@ -47,6 +49,7 @@ impl Context {
     /// Answers who they are. Who came before the first start has lost nothing.
     pub(super) async fn renewed(
         &self,
+        seat: &Seat,
         config: &ComponentConfig,
         generation: Generation,
     ) -> BTreeSet<SessionId> {
@@ -54,7 +57,10 @@ impl Context {
         let Some(reset) = config.reset() else { return losers };
         let name = &config.name;
         let sessions = self.acquainted(std::slice::from_ref(name)).await;
-        let older = |c: &Checkpoint| c.generations.get(name).is_some_and(|known| *known < generation);
+        let older = |c: &Checkpoint| {
+            let is_its = seat.session.as_ref().is_none_or(|session| *session == c.session);
+            is_its && c.generations.get(name).is_some_and(|known| *known < generation)
+        };
         let drafts: Vec<Draft> = sessions
             .into_iter()
             .filter(older)

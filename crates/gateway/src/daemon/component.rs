@@ -1,14 +1,16 @@
-//! A component as the rest of the daemon sees it: a mailbox. What happens to a message is the actor's.
+//! A server of a component as the rest of the daemon sees it: a mailbox. What happens to a message is the actor's.
 
 use super::outbox::Outbox;
+use super::seat::Seat;
 use crate::config::ComponentConfig;
 use crate::marks::Marks;
 use crate::process::Server;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
-use tidegate_relay::{CallFact, Marked, RelayConfig, ServerFacts, StreamFacts, StreamId};
+use tidegate_relay::{CallFact, Introduction, Marked, RelayConfig, ServerFacts, StreamFacts, StreamId};
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages that wait for the actor. Connections wait for room one by one, so that none crowds out the others.
@@ -46,6 +48,8 @@ pub(super) enum Msg {
     Reopened,
     /// Send this line to every connection past its handshake, of these sessions or of all.
     Tell { line: Vec<u8>, to: Option<BTreeSet<SessionId>> },
+    /// The session whose own server this is has ended.
+    Over,
     /// What is in flight.
     Look { seen: oneshot::Sender<Seen> },
 }
@@ -61,6 +65,8 @@ pub(super) type Proof = Result<Option<String>, String>;
 
 /// A stream that an earlier daemon served.
 pub(super) struct Resumed {
+    /// How its client has introduced itself.
+    pub(super) initialize: Option<Vec<u8>>,
     pub(super) facts: StreamFacts,
     pub(super) marked: Vec<Marked>,
 }
@@ -77,6 +83,10 @@ pub(super) struct Seen {
     pub(super) stderr_bytes: u64,
     /// Lines of servers' standard output that were no message, and were skipped.
     pub(super) skipped_lines: u64,
+    /// For whom a server is to be started, where it is one session's own.
+    pub(super) wanted: Option<Introduction>,
+    /// There is no server and nobody to start one for.
+    pub(super) is_idle: bool,
     pub(super) calls: Vec<CallFact>,
     pub(super) sessions: Vec<SessionId>,
 }
@@ -85,14 +95,25 @@ pub(super) struct Seen {
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) name: ComponentName,
+    pub(super) seat: Arc<Seat>,
     pub(super) gate: Gate,
     mailbox: mpsc::Sender<Msg>,
 }
 
 impl Handle {
-    pub(super) fn new(gate: Gate) -> (Self, mpsc::Receiver<Msg>) {
+    pub(super) fn new(seat: Arc<Seat>, gate: Gate) -> (Self, mpsc::Receiver<Msg>) {
         let (mailbox, inbox) = mpsc::channel(MAILBOX);
-        (Self { name: gate.component().clone(), gate, mailbox }, inbox)
+        (Self { name: seat.component.clone(), seat, gate, mailbox }, inbox)
+    }
+
+    /// Tells an actor that nobody else knows of yet: there is room in its mailbox.
+    pub(super) fn tell_first(&self, msg: Msg) {
+        let _ = self.mailbox.try_send(msg); // as with `tell`
+    }
+
+    /// Whether so many have this handle, and no more.
+    pub(super) fn is_shared_by(&self, holders: usize) -> bool {
+        self.mailbox.strong_count() <= holders
     }
 
     /// Tells the actor. One that has ended, with the daemon, hears nothing.

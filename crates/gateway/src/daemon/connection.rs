@@ -5,6 +5,7 @@ use super::component::{Handle, Msg, Peer, Resumed};
 use super::context::{grumble, say};
 use super::outbox::Outbox;
 use super::sessions::Connection;
+use super::site::Site;
 use crate::api::{Failure, Reply, Request};
 use crate::config::nearest;
 use crate::keeper::KeptCall;
@@ -121,6 +122,8 @@ fn send_with_file(socket: &UnixStream, line: &[u8], file: BorrowedFd<'_>) -> io:
 struct Attached {
     id: String,
     session: SessionId,
+    /// The server that it leads to; the control endpoint has none.
+    handle: Option<Handle>,
     notice: Option<String>,
     closing: Arc<Notify>,
 }
@@ -130,10 +133,10 @@ async fn attach(
     daemon: &Daemon,
     caller: &Caller,
     attach: Attach,
-    component: Option<(Handle, StreamId)>,
+    component: Option<(&Site, StreamId)>,
 ) -> Result<Attached, (String, bool)> {
     let id = OsEntropy.id("stream");
-    let name = component.as_ref().map(|(handle, _)| handle.name.clone());
+    let name = component.map(|(site, _)| site.name().clone());
     let generated = attach.session.is_none();
     let wanted = Wanted {
         caller: caller.name().clone(),
@@ -151,10 +154,20 @@ async fn attach(
     let closing = Arc::new(Notify::new());
     let session = attached.session;
     daemon.registry.cut(&attached.cut, "the session was taken over by another client").await;
+    let seated = component.map(|(site, stream)| Ok((site.seat(&session)?, stream))).transpose();
+    let seated = match seated {
+        Ok(seated) => seated,
+        Err(message) => {
+            let detached = daemon.ctx.checkpoints.detach(&session, Some(&id)).await;
+            grumble("a session's end could not be recorded", detached);
+            return Err((message, false));
+        }
+    };
+    let handle = seated.as_ref().map(|(handle, _)| handle.clone());
     let connection = Connection {
         session: session.clone(),
         client: attach.client.clone(),
-        component,
+        component: seated,
         closing: closing.clone(),
     };
     daemon.registry.opened(&id, connection);
@@ -178,7 +191,7 @@ async fn attach(
             format!("this is the session {}; `--session {0}` makes it yours again later", session.name)
         })
     });
-    Ok(Attached { id, session, notice, closing })
+    Ok(Attached { id, session, handle, notice, closing })
 }
 
 async fn detach(daemon: &Daemon, attached: &Attached) {
@@ -244,8 +257,8 @@ async fn stream(
     mut reader: Reader,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<()> {
-    let Some(handle) = daemon.plant.component(&component).cloned() else {
-        let names = || daemon.plant.components().map(|h| h.name.as_str());
+    let Some(site) = daemon.plant.site(&component) else {
+        let names = || daemon.plant.sites().map(|site| site.name().as_str());
         let hint = match nearest(component.as_str(), names()) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
@@ -253,12 +266,12 @@ async fn stream(
         return refuse(&mut writer, format!("the daemon has no component {component}; {hint}"), false).await;
     };
     let stream = StreamId(LAST_STREAM.fetch_add(1, Ordering::Relaxed) + 1);
-    let attached = match attach(daemon, caller, wanted, Some((handle.clone(), stream))).await {
+    let attached = match attach(daemon, caller, wanted, Some((site, stream))).await {
         Ok(attached) => attached,
         Err((message, retry)) => return refuse(&mut writer, message, retry).await,
     };
-    let session = attached.session.clone();
-    daemon.ctx.acquaint(&session, &component).await;
+    let (session, Some(handle)) = (attached.session.clone(), attached.handle.clone()) else { return Ok(()) };
+    daemon.ctx.acquaint(&session, &handle.seat).await;
     let mut late = VecDeque::new();
     let served = async {
         let marks = Marks::new()?;
@@ -350,7 +363,8 @@ async fn resumed(
             _ => marked.push(call),
         }
     }
-    Resumed { facts, marked }
+    let initialize = resume.initialize.map(|line| line.get().as_bytes().to_vec());
+    Resumed { initialize, facts, marked }
 }
 
 /// Settles what an old server may answer late, as soon as it is known that it has, or never will. Doesn't end.

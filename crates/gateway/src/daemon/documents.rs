@@ -1,10 +1,11 @@
 //! The public JSON documents, made from records. Field names here are a contract: none is ever renamed.
 
-use super::component::Seen;
+use super::component::{Handle, Seen};
 use crate::api::{DOCUMENT_VERSION, Failure};
 use serde_json::{Value, json};
 use tidegate_checkpoints::{Checkpoint, Resume, next_action};
-use tidegate_core::{Now, SessionName};
+use tidegate_core::{IncidentId, Now, SessionName};
+use tidegate_drain::Gate;
 use tidegate_governor::{Caller, Component, ComponentState};
 use tidegate_incidents::Incident;
 use tidegate_leases::Lease;
@@ -86,15 +87,57 @@ pub(super) fn incidents(incidents: &[Incident]) -> Value {
     json!({ "version": DOCUMENT_VERSION, "incidents": incidents.iter().map(Incident::to_json).collect::<Vec<_>>() })
 }
 
-/// One component of `status`. Its incident is the one that made it unavailable, else any that is open about it.
-pub(super) fn component(
+/// One component of `status`, which is one server. Its incident is the one that made it unavailable, else any that is open
+/// about it.
+pub(super) fn component(record: &Component, seen: &Seen, gate: &Gate, open: &[Incident]) -> Value {
+    let mut document = server(record, seen, gate);
+    document["name"] = json!(record.name);
+    document["incident"] = json!(incident_of(record, open));
+    document
+}
+
+/// One component of `status` that has a server for each session. What is a number of a server is the sum of theirs.
+pub(super) fn fleet(
     record: &Component,
-    seen: &Seen,
-    gate: &tidegate_drain::Gate,
+    gate: &Gate,
+    servers: &[(Component, Seen, Handle)],
     open: &[Incident],
 ) -> Value {
+    let state = match record.state {
+        ComponentState::Ready if !gate.is_open() => ComponentState::Draining,
+        state => state,
+    };
+    let one = |(record, seen, handle): &(Component, Seen, Handle)| {
+        let mut document = server(record, seen, &handle.gate);
+        document["session"] = json!(handle.seat.session.as_ref().map(|session| &session.name));
+        document["principal"] = json!(handle.seat.session.as_ref().map(|session| &session.principal));
+        document
+    };
+    let last_words =
+        servers.iter().map(|(_, seen, _)| seen.last_stderr.as_str()).rfind(|said| !said.is_empty());
+    json!({
+        "name": record.name,
+        "state": state,
+        "generation": record.generation,
+        "pid": null,
+        "in_flight": servers.iter().map(|(_, _, handle)| handle.gate.in_flight()).sum::<usize>(),
+        "held": servers.iter().map(|(_, seen, _)| seen.held).sum::<usize>(),
+        "restarts": record.restarts,
+        "last_stderr": last_words.unwrap_or_default(),
+        "stderr_bytes": servers.iter().map(|(_, seen, _)| seen.stderr_bytes).sum::<u64>(),
+        "skipped_lines": servers.iter().map(|(_, seen, _)| seen.skipped_lines).sum::<u64>(),
+        "incident": incident_of(record, open),
+        "servers": servers.iter().filter(|(_, seen, _)| !seen.is_idle).map(one).collect::<Vec<_>>(),
+    })
+}
+
+fn incident_of<'a>(record: &'a Component, open: &'a [Incident]) -> Option<&'a IncidentId> {
     let about = open.iter().find(|incident| incident.scope.as_ref() == Some(&record.name));
-    let incident = record.incident.as_ref().or(about.map(|incident| &incident.id));
+    record.incident.as_ref().or(about.map(|incident| &incident.id))
+}
+
+/// What there is to say of one server.
+fn server(record: &Component, seen: &Seen, gate: &Gate) -> Value {
     let state = match record.state {
         // While a drain has the gate, that is what matters to whoever looks.
         ComponentState::Ready if !gate.is_open() => ComponentState::Draining,
@@ -107,7 +150,6 @@ pub(super) fn component(
         state => state,
     };
     json!({
-        "name": record.name,
         "state": state,
         "generation": record.generation,
         "pid": seen.pid,
@@ -117,6 +159,5 @@ pub(super) fn component(
         "last_stderr": seen.last_stderr,
         "stderr_bytes": seen.stderr_bytes,
         "skipped_lines": seen.skipped_lines,
-        "incident": incident,
     })
 }

@@ -7,6 +7,7 @@ use super::documents;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
 use super::sessions::has_to_verify;
+use super::site::Site;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
 use crate::config::ComponentConfig;
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ pub(super) async fn handle(
         }
         Request::Reload => super::reload::reload(daemon, caller, session).await,
         Request::Takeover { reason } => {
-            let scope = daemon.plant.components().map(|handle| handle.name.clone()).collect();
+            let scope = daemon.plant.sites().map(|site| site.name().clone()).collect();
             request_restart(daemon, caller, Ask::takeover(fresh_operation()?, scope, reason)).await
         }
         Request::RestartApprove { id } => {
@@ -142,10 +143,8 @@ async fn status(daemon: &Daemon) -> Answer {
     let mut open = daemon.ctx.incidents.list().await.map_err(incident_failure)?;
     open.retain(Incident::is_open);
     let mut components = Vec::new();
-    for handle in daemon.plant.components() {
-        let record = daemon.ctx.components.get(&handle.name).await.map_err(Failure::cannot)?;
-        let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
-        components.extend(seen.map(|seen| documents::component(&record, &seen, &handle.gate, &open)));
+    for site in daemon.plant.sites() {
+        components.extend(component(daemon, site, &open).await?);
     }
     let now = daemon.ctx.now();
     let sessions = sessions(daemon).await?;
@@ -165,6 +164,22 @@ async fn status(daemon: &Daemon) -> Answer {
         "operations": running,
         "incidents": open,
     }))
+}
+
+async fn component(daemon: &Daemon, site: &Site, open: &[Incident]) -> Result<Option<Value>, Failure> {
+    let records = &daemon.ctx.components;
+    let mut servers = Vec::new();
+    for handle in site.handles() {
+        let record = records.get(&handle.seat.record).await.map_err(Failure::cannot)?;
+        let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
+        servers.extend(seen.map(|seen| (record, seen, handle)));
+    }
+    if site.fleet().is_none() {
+        let one = servers.first();
+        return Ok(one.map(|(record, seen, handle)| documents::component(record, seen, &handle.gate, open)));
+    }
+    let record = records.get(site.name()).await.map_err(Failure::cannot)?;
+    Ok(Some(documents::fleet(&record, site.gate(), &servers, open)))
 }
 
 async fn sessions(daemon: &Daemon) -> Result<Vec<Checkpoint>, Failure> {
@@ -236,6 +251,7 @@ async fn end_session(daemon: &Daemon, caller: &Caller, name: &SessionName) -> An
         daemon.ctx.checkpoints.end(&session, caller.name(), caller.is_operator(), "ended by command").await;
     let cut = ended.map_err(checkpoint_failure)?;
     daemon.registry.cut(&cut, "the session was ended by an operator").await;
+    daemon.plant.over(&session).await;
     let all = sessions(daemon).await?;
     let rows: Vec<Checkpoint> = all.into_iter().filter(|c| c.session == session).collect();
     Ok(json!({ "version": DOCUMENT_VERSION, "sessions": session_rows(daemon, &rows) }))

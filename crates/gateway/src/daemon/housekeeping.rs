@@ -25,6 +25,7 @@ pub(super) async fn run(daemon: Arc<Daemon>) {
         grumble("requests could not be expired", daemon.governor.expire_due().await);
         super::operations::drive_left(&daemon).await;
         if rounds.is_multiple_of(SETTLE_EVERY) {
+            daemon.plant.prune().await;
             grumble("incidents could not be settled", daemon.ctx.incidents.settle().await);
         }
     }

@@ -1,65 +1,138 @@
 //! The governor's hands: gates, servers and sessions of this daemon. Does what it is told, and reports.
 
 use super::acquaintance::reset_note;
-use super::component::{Handle, Msg};
+use super::actor;
+use super::component::Msg;
 use super::context::{Context, TokioTimer, grumble};
-use super::revive::prove_old_tree_gone;
-use super::serve::relay;
+use super::fleet::Fleet;
+use super::seat::Seat;
+use super::serve::{GATE_CAPACITY, relay};
 use super::settings::effective;
-use super::start::{self, NotStarted};
+use super::site::Site;
+use super::stage::{self, Staged};
+use super::start::NotStarted;
 use crate::config::{ComponentConfig, Config};
-use crate::process::{Server, end_old_tree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
 use tidegate_core::{
-    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
-    ProcessIdentity, SessionId,
+    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId, SessionId,
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
-    Actuator, Change, CloseError, LaunchIdentity, RecordIdentity, Resumed, StartError, StopError, Verified,
-    VerifyError, list_operations,
+    Actuator, Change, CloseError, Component, ComponentError, ComponentState, LaunchIdentity, RecordIdentity,
+    Resumed, StartError, StopError, Verified, VerifyError, list_operations,
 };
-
-/// A server between its start and its verification, and which generation it is.
-type Started = (Generation, Box<Server>);
+use tidegate_relay::{Relay, Sharing};
+use tokio::task::JoinSet;
 
 /// All components of this daemon.
 pub(super) struct Plant {
     ctx: Arc<Context>,
     config: Config,
-    components: BTreeMap<ComponentName, Handle>,
-    started: Mutex<BTreeMap<ComponentName, Started>>,
+    sites: BTreeMap<ComponentName, Site>,
+    /// Servers between their start and their verification, by the names of their records.
+    staged: Mutex<BTreeMap<ComponentName, Staged>>,
 }
 
 impl Plant {
-    pub(super) fn new(ctx: Arc<Context>, config: Config, handles: impl IntoIterator<Item = Handle>) -> Self {
-        let components = handles.into_iter().map(|handle| (handle.name.clone(), handle)).collect();
-        Self { ctx, config, components, started: Mutex::default() }
+    pub(super) fn new(ctx: Arc<Context>, config: Config) -> Self {
+        let hold = config.policy.hold;
+        let site = |component: &ComponentConfig| match component.sharing {
+            Sharing::Shared => {
+                let gate = Gate::new(component.name.clone(), GATE_CAPACITY);
+                let seat = Arc::new(Seat::shared(&component.name));
+                ctx.registry.watch(component.name.clone(), gate.clone());
+                let relay = Relay::new(gate, relay(hold, component));
+                Site::Shared(actor::start(ctx.clone(), seat, component.clone(), relay))
+            }
+            Sharing::PerSession => Site::PerSession(Fleet::new(ctx.clone(), component.name.clone(), hold)),
+        };
+        let sites = config.components.iter().map(|c| (c.name.clone(), site(c))).collect();
+        Self { ctx, config, sites, staged: Mutex::default() }
     }
 
-    pub(super) fn component(&self, name: &ComponentName) -> Option<&Handle> {
-        self.components.get(name)
+    pub(super) fn site(&self, name: &ComponentName) -> Option<&Site> {
+        self.sites.get(name)
     }
 
-    pub(super) fn components(&self) -> impl Iterator<Item = &Handle> {
-        self.components.values()
+    pub(super) fn sites(&self) -> impl Iterator<Item = &Site> {
+        self.sites.values()
     }
 
-    /// Lets components start and restart by themselves, as far as no operation has them.
-    pub(super) async fn hands_on(&self) {
-        for handle in self.components() {
-            if handle.gate.is_open() {
-                handle.ask(|done| Msg::Hands { off: false, done }).await;
+    fn fleets(&self) -> impl Iterator<Item = &Fleet> {
+        self.sites.values().filter_map(Site::fleet)
+    }
+
+    /// Sessions whose own servers an earlier daemon has left running have their places again: what is left is settled.
+    pub(super) fn remember(&self, left: &[Component]) {
+        for record in left.iter().filter(|record| record.process.is_some()) {
+            let Seat { component, session, .. } = Seat::on_record(record);
+            let fleet = self.sites.get(&component).and_then(Site::fleet);
+            if let (Some(fleet), Some(session)) = (fleet, session) {
+                grumble("a session's server can't be looked after", fleet.seat(&session));
             }
         }
     }
 
+    /// A session has ended for good, and with it the servers that were its own.
+    pub(super) async fn over(&self, session: &SessionId) {
+        for fleet in self.fleets() {
+            fleet.over(session).await;
+        }
+    }
+
+    /// Takes away what sessions that are over have left.
+    pub(super) async fn prune(&self) {
+        if self.fleets().next().is_none() {
+            return;
+        }
+        for fleet in self.fleets() {
+            fleet.prune().await;
+        }
+        let left = grumble("the components can't be read", self.ctx.components.list().await);
+        for record in left.into_iter().flatten().filter(|record| record.process.is_none()) {
+            let Seat { component, session: Some(session), .. } = Seat::on_record(&record) else { continue };
+            let has_place = self.sites.get(&component).and_then(Site::fleet).is_some_and(|f| f.has(&session));
+            let known = grumble("a session can't be read", self.ctx.checkpoints.get(&session).await);
+            if !has_place && known.is_some_and(|known| known.is_none_or(|it| it.ended.is_some())) {
+                let forgotten = self.ctx.components.forget(&record.name).await;
+                grumble("a session's server could not be forgotten", forgotten);
+            }
+        }
+    }
+
+    /// Lets components start and restart by themselves, as far as no operation has them.
+    pub(super) async fn hands_on(&self) {
+        for site in self.sites().filter(|site| site.gate().is_open()) {
+            if let Some(fleet) = site.fleet() {
+                grumble("a component could not be recorded", self.open(fleet.gate().component()).await);
+            }
+            self.hands(site, false).await;
+        }
+    }
+
+    /// A per-session component serves as soon as it may: its servers come with their sessions.
+    async fn open(&self, name: &ComponentName) -> Result<(), ComponentError> {
+        let components = &self.ctx.components;
+        let mut record = components.get(name).await?;
+        if record.generation == Generation::default() {
+            record = components.begin_generation(name).await?;
+        }
+        components.set_state(name, record.generation, ComponentState::Ready, None).await.map(drop)
+    }
+
     /// Keeps components from starting anything by themselves.
     pub(super) async fn hands_off(&self) {
-        for handle in self.components() {
-            handle.ask(|done| Msg::Hands { off: true, done }).await;
+        for site in self.sites() {
+            self.hands(site, true).await;
+        }
+    }
+
+    async fn hands(&self, site: &Site, off: bool) {
+        site.hands(off);
+        for handle in site.handles() {
+            handle.ask(|done| Msg::Hands { off, done }).await;
         }
     }
 
@@ -73,40 +146,107 @@ impl Plant {
         self.ctx.settings.get(component)?.reset()
     }
 
-    fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Handle> {
-        scope.iter().filter_map(|name| self.components.get(name))
+    fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Site> {
+        scope.iter().filter_map(|name| self.sites.get(name))
     }
 
-    fn take_started(&self, name: &ComponentName) -> Option<Started> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    fn staged(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Staged>> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `force`: whatever may be running in it.
     async fn stop_all_of(&self, name: &ComponentName, force: bool) -> Result<(), String> {
-        let Some(handle) = self.components.get(name) else { return Ok(()) };
-        handle.ask(|done| Msg::Hands { off: true, done }).await;
-        let grace = self.ctx.settings.get(name).map_or(crate::config::STOP_GRACE, |c| c.stop_grace);
-        if let Some((_, server)) = self.take_started(name) {
-            let stopped = server.handle.stop(grace).await;
-            handle
-                .tell(Msg::LastWords { stderr: server.handle.final_stderr(start::STDERR_LINES).await })
-                .await;
-            stopped.map_err(|error| error.to_string())?;
+        let Some(site) = self.sites.get(name) else { return Ok(()) };
+        let mut stopping = JoinSet::new();
+        for handle in site.handles() {
+            let (ctx, staged) = (self.ctx.clone(), self.staged().remove(&handle.seat.record));
+            stopping.spawn(async move {
+                let stopped = stage::stop(&ctx, &handle, staged, force).await;
+                stopped.map_err(|message| handle.seat.says(&message))
+            });
         }
-        let stopped = handle.ask(|proof| Msg::Stop { proof }).await;
-        let proved = stopped.unwrap_or_else(|| Err("the daemon is ending".to_owned()))?;
-        // What is on record and neither of the two: started by an earlier daemon, or by a start that was given up.
-        let record = self.ctx.components.get(name).await.map_err(|error| error.to_string())?;
-        match &record.process {
-            Some(process) if proved.as_ref() == Some(&process.nonce) => Ok(()),
-            Some(process) if force => {
-                let ended = end_old_tree(process).await.map(drop).map_err(|error| error.to_string());
-                self.ctx.estate.settled(&process.nonce);
-                ended
+        let stopped = stopping.join_all().await;
+        if site.fleet().is_some() {
+            let probe = self.staged().remove(name);
+            stage::stop_probe(&self.ctx, name, probe, force).await?;
+        }
+        stopped.into_iter().collect()
+    }
+
+    /// Starts every server of a component that somebody waits for; where nobody does, one that is only tried.
+    async fn start_all_of(
+        &self,
+        name: &ComponentName,
+        generation: Generation,
+        launch: &LaunchIdentity,
+        identity: &dyn RecordIdentity,
+    ) -> Result<(), NotStarted> {
+        let site = self.sites.get(name).ok_or_else(|| NotStarted::because("there is no such component"))?;
+        self.configure(name, launch).await.map_err(NotStarted::because)?;
+        let mut starting = JoinSet::new();
+        for handle in site.fleet().into_iter().flat_map(Fleet::handles) {
+            let Some(wanted) = handle.ask(|seen| Msg::Look { seen }).await.and_then(|seen| seen.wanted)
+            else {
+                continue;
+            };
+            let (ctx, launch) = (self.ctx.clone(), launch.clone());
+            starting.spawn(async move {
+                let started = stage::start_own(&ctx, &handle.seat, &launch, wanted).await;
+                (handle.seat, started)
+            });
+        }
+        if starting.is_empty() {
+            let staged = stage::start(&self.ctx, launch, generation, identity, None).await?;
+            self.staged().insert(name.clone(), staged);
+            return Ok(());
+        }
+        let mut failed = None;
+        while let Some(Ok((seat, started))) = starting.join_next().await {
+            match started {
+                Ok(staged) => drop(self.staged().insert(seat.record.clone(), staged)),
+                Err(error) => failed = failed.or(Some(error.of(&seat))),
             }
-            Some(process) => prove_old_tree_gone(&self.ctx, &record, process).await,
-            None => Ok(()),
         }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn verify_all_of(&self, name: &ComponentName) -> Result<Verified, NotStarted> {
+        let site = self.sites.get(name).ok_or_else(|| NotStarted::because("there is no such component"))?;
+        let mut shaking = JoinSet::new();
+        for handle in site.handles() {
+            let Some(staged) = self.staged().remove(&handle.seat.record) else { continue };
+            let ctx = self.ctx.clone();
+            shaking.spawn(async move {
+                let verified = stage::verify(&ctx, &handle, staged).await;
+                (handle.seat, verified)
+            });
+        }
+        let probe = site.fleet().and_then(|_| self.staged().remove(name));
+        if let Some(staged) = probe {
+            let (ctx, seat) = (self.ctx.clone(), Arc::new(Seat::shared(name)));
+            shaking.spawn(async move {
+                let verified = stage::probe(&ctx, &seat.component, staged).await;
+                (seat, verified)
+            });
+        }
+        let mut verified = Err(NotStarted::because("it is not running"));
+        let mut failed = None;
+        while let Some(Ok((seat, shaken))) = shaking.join_next().await {
+            match shaken {
+                Ok(shown) => verified = Ok(shown),
+                Err((staged, error)) => {
+                    // Kept, so that the stop that follows ends it.
+                    self.staged().extend(staged.map(|staged| (seat.record.clone(), staged)));
+                    failed = failed.or(Some(error.of(&seat)));
+                }
+            }
+        }
+        let mut verified = failed.map_or(verified, Err)?;
+        if let Some(fleet) = site.fleet() {
+            let before = fleet.version_is(verified.version.clone());
+            verified.previous_version = verified.previous_version.or(before);
+        }
+        Ok(verified)
     }
 
     /// What a component would be started as. A command that can't be found is still one: its start says what is missing.
@@ -124,45 +264,21 @@ impl Plant {
 
     /// From now on the component is configured as what is about to be started was approved.
     async fn configure(&self, name: &ComponentName, launch: &LaunchIdentity) -> Result<(), String> {
-        if let Some(config) = self.ctx.settings.adopt(name, launch).await?
-            && let Some(handle) = self.components.get(name)
-        {
-            let relay = relay(self.config.policy.hold, &config);
-            handle.tell(Msg::Configured { config: Box::new(config), relay: Box::new(relay) }).await;
+        let Some(config) = self.ctx.settings.adopt(name, launch).await? else { return Ok(()) };
+        for handle in self.sites.get(name).map(Site::handles).unwrap_or_default() {
+            let relay = Box::new(relay(self.config.policy.hold, &config));
+            handle.tell(Msg::Configured { config: Box::new(config.clone()), relay }).await;
         }
         Ok(())
-    }
-
-    async fn shake(&self, name: &ComponentName) -> Result<Verified, NotStarted> {
-        let gone = |message: &str| NotStarted { message: message.to_owned(), stderr: String::new() };
-        let (generation, mut server) = self.take_started(name).ok_or_else(|| gone("it is not running"))?;
-        let (Some(config), Some(handle)) = (self.ctx.settings.get(name), self.components.get(name)) else {
-            return Err(gone("there is no such component"));
-        };
-        match start::handshake(&mut server, generation, config.start_timeout).await {
-            Ok(facts) => {
-                let facts = Box::new(facts);
-                let verified = handle.ask(|verified| Msg::Ready { server, facts, verified }).await;
-                verified.ok_or_else(|| gone("the daemon is ending"))
-            }
-            Err(error) => {
-                // Kept, so that the stop that follows ends it.
-                self.started
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(name.clone(), (generation, server));
-                Err(error)
-            }
-        }
     }
 
     /// Tells the sessions of a component that its new generation has forgotten what they had set up. In the protocol's own
     /// way, never inside a result; the same is in their checkpoints.
     async fn tell_sessions(&self, component: &ComponentName) {
-        let (Some(handle), Some(reset)) = (self.components.get(component), self.reset(component)) else {
-            return;
-        };
-        handle.tell(Msg::Tell { line: reset_note(&reset), to: None }).await;
+        let (Some(site), Some(reset)) = (self.sites.get(component), self.reset(component)) else { return };
+        for handle in site.handles() {
+            handle.tell(Msg::Tell { line: reset_note(&reset), to: None }).await;
+        }
     }
 }
 
@@ -202,23 +318,26 @@ impl Actuator for Plant {
         drain: &'a DrainId,
     ) -> BoxFuture<'a, Result<(), CloseError>> {
         Box::pin(async move {
-            let mut closed: Vec<&Handle> = Vec::new();
-            for handle in self.in_scope(scope) {
-                let fresh = handle.gate.closed_by().as_ref() != Some(drain);
-                if let Err(error) = handle.gate.close(drain.clone()) {
-                    for handle in closed {
-                        let _ = handle.gate.reopen(drain); // closed by this drain a moment ago
+            let mut closed: Vec<&Site> = Vec::new();
+            for site in self.in_scope(scope) {
+                let fresh = site.gate().closed_by().as_ref() != Some(drain);
+                if let Err(error) = site.close(drain) {
+                    for site in closed {
+                        let _ = site.reopen(drain); // closed by this drain a moment ago
                     }
                     return Err(CloseError { component: error.component, by: error.by });
                 }
                 if fresh {
-                    closed.push(handle);
+                    closed.push(site);
                 }
             }
             let operation = self.operation_of(drain).await;
-            for handle in self.in_scope(scope) {
-                handle.ask(|done| Msg::Hands { off: true, done }).await;
-                handle.tell(Msg::Closed { operation: operation.clone() }).await;
+            for site in self.in_scope(scope) {
+                site.belongs_to(operation.clone());
+                self.hands(site, true).await;
+                for handle in site.handles() {
+                    handle.tell(Msg::Closed { operation: operation.clone() }).await;
+                }
             }
             Ok(())
         })
@@ -226,10 +345,12 @@ impl Actuator for Plant {
 
     fn reopen<'a>(&'a self, scope: &'a [ComponentName], drain: &'a DrainId) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            for handle in self.in_scope(scope) {
-                if handle.gate.reopen(drain).is_ok() {
-                    handle.tell(Msg::Reopened).await;
-                    handle.ask(|done| Msg::Hands { off: false, done }).await;
+            for site in self.in_scope(scope) {
+                if site.reopen(drain) {
+                    for handle in site.handles() {
+                        handle.tell(Msg::Reopened).await;
+                    }
+                    self.hands(site, false).await;
                 }
             }
         })
@@ -243,7 +364,8 @@ impl Actuator for Plant {
         progress: &'a (dyn Fn(&[Holder]) + Send + Sync),
     ) -> BoxFuture<'a, Verdict> {
         Box::pin(async move {
-            let gates: Vec<Gate> = self.in_scope(scope).map(|handle| handle.gate.clone()).collect();
+            let servers = self.in_scope(scope).flat_map(Site::handles);
+            let gates: Vec<Gate> = servers.map(|handle| handle.gate).collect();
             let timer = TokioTimer(self.ctx.clock);
             Drainer { gates: &gates, deadline, clock: &self.ctx.clock, timer: &timer }.run(progress).await
         })
@@ -253,7 +375,7 @@ impl Actuator for Plant {
         Box::pin(async move {
             let covers: BTreeSet<ComponentName> = scope.iter().cloned().collect();
             let mut drafts: BTreeMap<SessionId, Draft> = BTreeMap::new();
-            for handle in self.in_scope(scope) {
+            for handle in self.in_scope(scope).flat_map(Site::handles) {
                 let Some(seen) = handle.ask(|seen| Msg::Look { seen }).await else { continue };
                 for session in &seen.sessions {
                     let draft = drafts.entry(session.clone()).or_insert_with(|| Draft::new(session.clone()));
@@ -313,26 +435,21 @@ impl Actuator for Plant {
         generation: Generation,
         launch: &'a LaunchIdentity,
         identity: &'a dyn RecordIdentity,
-    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
+    ) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
-            let not_started =
-                |message| StartError { component: component.clone(), message, stderr: String::new() };
-            self.configure(component, launch).await.map_err(not_started)?;
-            let nonce = self.ctx.nonce();
-            let server = start::spawn(&self.ctx.spawner, launch, &nonce, identity).await.map_err(
-                |NotStarted { message, stderr }| StartError { component: component.clone(), message, stderr },
-            )?;
-            let process = server.handle.identity().clone();
-            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-            started.insert(component.clone(), (generation, Box::new(server)));
-            Ok(process)
+            let started = self.start_all_of(component, generation, launch, identity).await;
+            started.map_err(|NotStarted { message, stderr }| StartError {
+                component: component.clone(),
+                message,
+                stderr,
+            })
         })
     }
 
     fn verify<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<Verified, VerifyError>> {
         Box::pin(async move {
-            let shaken = self.shake(component).await;
-            shaken.map_err(|NotStarted { message, stderr }| VerifyError {
+            let verified = self.verify_all_of(component).await;
+            verified.map_err(|NotStarted { message, stderr }| VerifyError {
                 component: component.clone(),
                 message,
                 stderr,
@@ -350,11 +467,14 @@ impl Actuator for Plant {
         incident: &'a IncidentId,
     ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let Some(handle) = self.components.get(component) else { return };
+            let Some(site) = self.sites.get(component) else { return };
             let said = grumble("an incident could not be read", self.ctx.incidents.get(incident).await);
             let message =
                 said.map_or_else(|| format!("{component} could not be restarted"), |incident| incident.title);
-            handle.tell(Msg::Unavailable { incident: Some(incident.clone()), message }).await;
+            for handle in site.handles() {
+                let message = message.clone();
+                handle.tell(Msg::Unavailable { incident: Some(incident.clone()), message }).await;
+            }
         })
     }
 }

@@ -4,7 +4,9 @@
 //! component next ends it.
 
 use super::context::{Context, grumble, of_component, say};
+use super::seat::Seat;
 use super::settings::effective;
+use super::stage;
 use super::start::{self, NotStarted};
 use crate::config::ComponentConfig;
 use crate::process::{Server, StopError, TreeState, await_old_tree, end_old_tree};
@@ -14,7 +16,7 @@ use std::time::Duration;
 use tidegate_core::{IncidentId, ProcessIdentity};
 use tidegate_governor::{Component, ComponentError, ComponentState};
 use tidegate_incidents::{IncidentKind, Report, Severity};
-use tidegate_relay::ServerFacts;
+use tidegate_relay::{Introduction, ServerFacts};
 use tokio::time::Instant;
 
 /// How often it is looked whether the unsafe calls of an old server have ended.
@@ -30,6 +32,8 @@ pub(super) struct Revived {
 pub(super) enum NotRevived {
     /// An operation has the component; it starts it.
     Owned,
+    /// It is a session's own, and nobody is there whom it could serve.
+    NobodyThere,
     /// Something of an earlier server may live, and perhaps work: nothing is started beside it.
     Survived { incident: Option<IncidentId>, message: String },
     /// It did not start; another try may do better.
@@ -54,22 +58,29 @@ impl From<ComponentError> for NotRevived {
 /// Starts the next generation of a component after `delay`.
 pub(super) async fn revive(
     ctx: Arc<Context>,
+    seat: Arc<Seat>,
     config: ComponentConfig,
+    introduction: Option<Introduction>,
     delay: Duration,
 ) -> Result<Revived, NotRevived> {
     tokio::time::sleep(delay).await;
-    let name = &config.name;
+    let name = &seat.record;
     let record = ctx.components.get(name).await?;
     if let Some(process) = &record.process {
-        settle_old_tree(&ctx, &record, process).await?;
+        settle_old_tree(&ctx, &seat, &record, process).await?;
         ctx.components.stopped(name, record.generation, ComponentState::Starting).await?;
     }
+    if seat.session.is_some() && introduction.is_none() {
+        return Err(NotRevived::NobodyThere);
+    }
+    // What it was upgraded to is the whole component's.
+    let component = ctx.components.get(&seat.component).await?;
     let launch = ctx
         .launcher
-        .identify(&effective(&config, &record))
+        .identify(&effective(&config, &component))
         .await
         .map_err(|message| failed(message, String::new()))?;
-    let generation = ctx.components.begin_generation(name).await?.generation;
+    let generation = stage::begin(&ctx, &seat).await?;
     let recorder = ctx.components.recorder(name, generation);
     let spawned = start::spawn(&ctx.spawner, &launch, &ctx.nonce(), &recorder).await;
     let mut server = match spawned {
@@ -80,12 +91,18 @@ pub(super) async fn revive(
                 "a start could not be recorded",
                 ctx.components.stopped(name, generation, ComponentState::Starting).await,
             );
-            return Err(failed(format!("{name} could not be started: {message}"), stderr));
+            return Err(failed(format!("{seat} could not be started: {message}"), stderr));
         }
     };
-    match start::handshake(&mut server, generation, config.start_timeout).await {
+    match start::handshake(&mut server, generation, config.start_timeout, introduction.as_ref()).await {
         Ok(facts) => {
             ctx.components.set_state(name, generation, ComponentState::Ready, None).await?;
+            if seat.session.is_some() {
+                // What had failed, with an operation, works again.
+                let (name, generation) = (&component.name, component.generation);
+                let works = ctx.components.set_state(name, generation, ComponentState::Ready, None).await;
+                grumble("a component could not be recorded", works);
+            }
             Ok(Revived { server: Box::new(server), facts: Box::new(facts) })
         }
         Err(NotStarted { message, .. }) => {
@@ -94,9 +111,9 @@ pub(super) async fn revive(
             match stopped {
                 Ok(_) => {
                     ctx.components.stopped(name, generation, ComponentState::Starting).await?;
-                    Err(failed(format!("{name} could not be started: {message}"), stderr))
+                    Err(failed(format!("{seat} could not be started: {message}"), stderr))
                 }
-                Err(error) => Err(survived(&ctx, &config, &error.to_string()).await),
+                Err(error) => Err(survived(&ctx, &seat, &error.to_string()).await),
             }
         }
     }
@@ -110,12 +127,13 @@ fn failed(message: String, stderr: String) -> NotRevived {
 /// and never killed.
 async fn settle_old_tree(
     ctx: &Context,
+    seat: &Seat,
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), NotRevived> {
     match prove_old_tree_gone(ctx, record, process).await {
         Ok(()) => Ok(()),
-        Err(message) => Err(survived_as(ctx, &record.name, &message).await),
+        Err(message) => Err(survived(ctx, seat, &message).await),
     }
 }
 
@@ -148,20 +166,21 @@ async fn old_tree_gone(ctx: &Context, record: &Component, process: &ProcessIdent
             Err(error) => return Err(error.to_string()),
         }
         if !std::mem::replace(&mut said, true) {
-            let name = &record.name;
-            say(&format!("waiting for the old server of {name}, in which an unsafe call may be running"));
+            let seat = Seat::on_record(record);
+            say(&format!("waiting for the old server of {seat}, in which an unsafe call may be running"));
         }
     }
 }
 
-async fn survived(ctx: &Context, config: &ComponentConfig, message: &str) -> NotRevived {
-    survived_as(ctx, &config.name, message).await
-}
-
-async fn survived_as(ctx: &Context, name: &tidegate_core::ComponentName, message: &str) -> NotRevived {
-    let title = format!("{name} can't be started beside its old server: {message}");
-    let mut report =
-        Report::new(IncidentKind::TreeSurvived, of_component(name), Severity::Critical, title.as_str());
+async fn survived(ctx: &Context, seat: &Seat, message: &str) -> NotRevived {
+    let name = &seat.component;
+    let title = format!("{seat} can't be started beside its old server: {message}");
+    let mut report = Report::new(
+        IncidentKind::TreeSurvived,
+        of_component(&seat.record),
+        Severity::Critical,
+        title.as_str(),
+    );
     report.scope = Some(name.clone());
     report.next_prompt = Some(format!(
         "{title}. Look what those processes do, end them when it is safe, then run `tidegate restart request {name} --reason …`."

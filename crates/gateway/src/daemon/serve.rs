@@ -6,8 +6,9 @@ use super::credentials::Credentials;
 use super::plant::Plant;
 use super::sessions::{Registry, has_to_verify};
 use super::settings::Settings;
+use super::site::Site;
 use super::start::Launcher;
-use super::{Daemon, actor, connection, hold, housekeeping, operations};
+use super::{Daemon, connection, hold, housekeeping, operations};
 use crate::config::{ComponentConfig, Config};
 use crate::keeper::Estate;
 use crate::process::Spawner;
@@ -20,21 +21,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidegate_checkpoints::Checkpoints;
 use tidegate_core::{Clock, ComponentName, Entropy, OperationId, Probe};
-use tidegate_drain::Gate;
 use tidegate_governor::{
     Ask, Caller, Components, Governor, GovernorError, Operation, Parts, Phase, Policy, PolicyError, Upkeep,
 };
 use tidegate_host::{HostError, OsEntropy, ProcProbe, SystemClock};
 use tidegate_incidents::{IncidentKind, Incidents, Report, Severity};
 use tidegate_leases::Leases;
-use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
+use tidegate_relay::{Classified, Classifier, RelayConfig};
 use tidegate_store::{FileError, FileStore, LockError, OpenOptions, Store};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::Notify;
 
 /// Calls in flight to one component. A server with more is overwhelmed; the rest is held, within the relay's bounds.
-const GATE_CAPACITY: usize = 1_024;
+pub(super) const GATE_CAPACITY: usize = 1_024;
 /// The socket's directory is the state directory; nobody else's processes reach it.
 const SOCKET_MODE: u32 = 0o600;
 
@@ -150,9 +150,7 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
     let clocks: Arc<dyn Clock> = Arc::new(clock);
     let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
     let probes: Arc<dyn Probe> = Arc::new(probe);
-    let gates: Vec<Gate> =
-        config.components.iter().map(|c| Gate::new(c.name.clone(), GATE_CAPACITY)).collect();
-    let registry = Arc::new(Registry::new(gates.clone(), clock));
+    let registry = Arc::new(Registry::new(clock));
     let governor = Governor::new(Parts {
         store: shared.clone(),
         clock: clocks.clone(),
@@ -185,19 +183,7 @@ fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeErr
         estate,
         drain_deadline: config.policy.drain_deadline,
     });
-    let handles: Vec<_> = config
-        .components
-        .iter()
-        .zip(gates)
-        .map(|(component, gate)| {
-            actor::start(
-                ctx.clone(),
-                component.clone(),
-                Relay::new(gate, relay(config.policy.hold, component)),
-            )
-        })
-        .collect();
-    let plant = Arc::new(Plant::new(ctx.clone(), config.clone(), handles));
+    let plant = Arc::new(Plant::new(ctx.clone(), config.clone()));
     let credentials = Credentials::new(config);
     Ok(Arc::new(Daemon {
         ctx,
@@ -236,6 +222,7 @@ pub(super) fn relay(hold: Duration, component: &ComponentConfig) -> RelayConfig 
         call_timeout: component.call_timeout,
         classifier: Classifier::new(rules, component.trust_annotations),
         leases: component.leases.clone(),
+        sharing: component.sharing,
     }
 }
 
@@ -258,8 +245,10 @@ async fn detach_all(daemon: &Daemon) {
 
 /// Servers of earlier daemons may still be working, and late answers may come of that.
 async fn expect_old_servers(daemon: &Daemon) {
-    let components = grumble("the components can't be read", daemon.ctx.components.list().await);
-    for process in components.into_iter().flatten().filter_map(|component| component.process) {
+    let left =
+        grumble("the components can't be read", daemon.ctx.components.list().await).unwrap_or_default();
+    daemon.plant.remember(&left);
+    for process in left.into_iter().filter_map(|component| component.process) {
         daemon.ctx.estate.expect(&process.nonce);
     }
     daemon.ctx.estate.sweep(&daemon.ctx.now());
@@ -357,12 +346,9 @@ async fn drained(daemon: &Daemon, scope: Vec<ComponentName>) -> Result<Operation
 /// The drain was refused: what is safe to stop is stopped, what isn't is left, and said.
 async fn left_running(daemon: &Daemon, scope: &[ComponentName], operation: &Operation) -> Ended {
     let busy: BTreeSet<&ComponentName> = operation.holders.iter().map(|h| &h.component).collect();
-    for handle in
-        scope.iter().filter(|name| !busy.contains(name)).filter_map(|name| daemon.plant.component(name))
-    {
-        if handle.gate.in_flight() == 0 {
-            handle.ask(|proof| Msg::Stop { proof }).await;
-        }
+    let idle = scope.iter().filter(|name| !busy.contains(name)).filter_map(|name| daemon.plant.site(name));
+    for handle in idle.flat_map(Site::handles).filter(|handle| handle.gate.in_flight() == 0) {
+        handle.ask(|proof| Msg::Stop { proof }).await;
     }
     let names = busy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let title = format!("the daemon was told to end while unsafe calls were running in {names}");

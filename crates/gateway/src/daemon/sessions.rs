@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_checkpoints::Checkpoint;
-use tidegate_core::{Clock as _, NextAction, ProcessIdentity, SessionId};
+use tidegate_core::{Clock as _, ComponentName, NextAction, ProcessIdentity, SessionId};
 use tidegate_drain::Gate;
 use tidegate_host::SystemClock;
 use tidegate_leases::{SessionFacts, Sessions};
@@ -28,13 +28,28 @@ pub(super) struct Registry {
     connections: Mutex<BTreeMap<String, Connection>>,
     /// Sessions that have not been told yet that the outcome of a call of theirs is unknown.
     unsure: Mutex<BTreeSet<SessionId>>,
-    gates: Vec<Gate>,
+    /// Of every server there is a place for, by the name of its record.
+    gates: Mutex<BTreeMap<ComponentName, Gate>>,
     clock: SystemClock,
 }
 
 impl Registry {
-    pub(super) fn new(gates: Vec<Gate>, clock: SystemClock) -> Self {
-        Self { connections: Mutex::default(), unsure: Mutex::default(), gates, clock }
+    pub(super) fn new(clock: SystemClock) -> Self {
+        Self { connections: Mutex::default(), unsure: Mutex::default(), gates: Mutex::default(), clock }
+    }
+
+    fn gates(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Gate>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on what is in flight at this gate counts.
+    pub(super) fn watch(&self, record: ComponentName, gate: Gate) {
+        self.gates().insert(record, gate);
+    }
+
+    /// Nothing is in flight there, nor will be.
+    pub(super) fn forget(&self, record: &ComponentName) {
+        self.gates().remove(record);
     }
 
     fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
@@ -105,7 +120,7 @@ impl Sessions for Registry {
         SessionFacts {
             attached: self.is_attached(session),
             process: self.client(session),
-            unsettled_calls: self.gates.iter().any(unsettled) || self.unsure().contains(session),
+            unsettled_calls: self.gates().values().any(unsettled) || self.unsure().contains(session),
             held_up: self.is_held_up(session),
         }
     }

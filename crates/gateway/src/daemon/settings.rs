@@ -67,6 +67,9 @@ impl Settings {
         for component in &file.components {
             match served.get(&component.name) {
                 Some(served) if is_same(&served.now, component) => {}
+                Some(served) if served.now.sharing != component.sharing => {
+                    found.notes.push(format!("the sharing of {} has changed; {taken_over}", component.name));
+                }
                 Some(_) => found.changed.push(component.name.clone()),
                 None => found.notes.push(format!("{} is new; {taken_over}", component.name)),
             }

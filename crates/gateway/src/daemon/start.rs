@@ -1,5 +1,6 @@
 //! A generation's start: what is launched, the process, and the handshake that verifies it. Never calls a tool.
 
+use super::seat::Seat;
 use crate::config::ComponentConfig;
 use crate::lines::Line;
 use crate::process::{LaunchSpec, Server, Spawner, resolve};
@@ -16,12 +17,14 @@ use std::time::Duration;
 use tidegate_core::Generation;
 use tidegate_governor::{LaunchIdentity, RecordIdentity};
 use tidegate_relay::{
-    HandshakeError, InitializeResult, Kind, List, ListCache, Message, Pages, RawId, ServerFacts,
-    initialize_request, initialized_notification, request_line,
+    HandshakeError, InitializeResult, Introduction, Kind, List, ListCache, Message, Pages, RawId,
+    ServerFacts, initialize_request, initialized_notification, request_line,
 };
 
 /// The most pages of one list. A server that has more pages than this pages in circles.
 const MAX_PAGES: usize = 1_000;
+/// The most lines that a server says to its client before it has been verified: more are noise.
+const MAX_EARLY: usize = 256;
 /// Lines of stderr that go into messages and incidents.
 pub(super) const STDERR_LINES: usize = 20;
 
@@ -33,8 +36,13 @@ pub(super) struct NotStarted {
 }
 
 impl NotStarted {
-    fn new(message: impl std::fmt::Display) -> Self {
+    pub(super) fn because(message: impl std::fmt::Display) -> Self {
         Self { message: message.to_string(), stderr: String::new() }
+    }
+
+    /// The same, said of one of several servers.
+    pub(super) fn of(self, seat: &Seat) -> Self {
+        Self { message: seat.says(&self.message), ..self }
     }
 }
 
@@ -124,18 +132,23 @@ pub(super) async fn spawn(
         cwd: launch.cwd.as_ref().map(PathBuf::from),
         env: launch.env.clone(),
     };
-    let spawned = spawner.spawn(&spec, nonce).map_err(NotStarted::new)?;
-    identity.record(spawned.identity()).await.map_err(NotStarted::new)?;
-    spawned.release().await.map_err(NotStarted::new)
+    let spawned = spawner.spawn(&spec, nonce).map_err(NotStarted::because)?;
+    identity.record(spawned.identity()).await.map_err(NotStarted::because)?;
+    spawned.release().await.map_err(NotStarted::because)
 }
 
-/// Shakes hands with a started server and reads its lists, all within `limit`.
+/// Shakes hands with a started server and reads its lists, all within `limit`. A session's own server is told what its
+/// client says of itself; what it says meanwhile that is no answer is read again afterwards.
 pub(super) async fn handshake(
     server: &mut Server,
     generation: Generation,
     limit: Duration,
+    introduction: Option<&Introduction>,
 ) -> Result<ServerFacts, NotStarted> {
-    let shaken = tokio::time::timeout(limit, shake(server, generation)).await;
+    let mut shaking = Shaking { server, early: introduction.map(|_| Vec::new()), number: 0 };
+    let shaken = tokio::time::timeout(limit, shaking.shake(generation, introduction)).await;
+    let early = shaking.early.unwrap_or_default();
+    server.stdout.give_back(early);
     let message = match shaken {
         Ok(Ok(facts)) => return Ok(facts),
         Ok(Err(message)) => message,
@@ -144,101 +157,124 @@ pub(super) async fn handshake(
     Err(NotStarted { message, stderr: server.handle.stderr_tail(STDERR_LINES) })
 }
 
-async fn shake(server: &mut Server, generation: Generation) -> Result<ServerFacts, String> {
-    let id = own_id(0);
-    write(server, &initialize_request(&id, env!("CARGO_PKG_VERSION"))).await?;
-    let initialize = loop {
-        let line = next(server).await?;
-        match InitializeResult::from_answer(&line, &id) {
-            Ok(result) => break result,
-            Err(HandshakeError::NotTheAnswer | HandshakeError::Message(_)) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-    };
-    write(server, &initialized_notification()).await?;
-    let mut lists = ListCache::default();
-    let mut number = 0;
-    let capabilities: Value = serde_json::from_str::<Value>(initialize.as_json()).unwrap_or_default();
-    for list in List::ALL {
-        let needs = match list {
-            List::Tools => "tools",
-            List::Prompts => "prompts",
-            _ => "resources",
-        };
-        if capabilities["capabilities"].get(needs).is_some()
-            && let Some(result) = read_list(server, list, &mut number).await?
-        {
-            lists.set(list, result);
-        }
-    }
-    Ok(ServerFacts { generation, initialize, lists })
+/// A handshake under way.
+struct Shaking<'a> {
+    server: &'a mut Server,
+    /// Lines for the client, where the server is its own.
+    early: Option<Vec<Vec<u8>>>,
+    number: u64,
 }
 
-/// One whole list; `None` when the server has no such method after all.
-async fn read_list(server: &mut Server, list: List, number: &mut u64) -> Result<Option<String>, String> {
-    let mut pages = Pages::new(list);
-    let mut params = "{}".to_owned();
-    for _ in 0..MAX_PAGES {
-        *number += 1;
-        let id = own_id(*number);
-        write(server, &request_line(&id, list.method(), &params)).await?;
-        let answer = loop {
-            let Ok(message) = Message::parse(next(server).await?) else { continue };
-            match message.kind() {
-                Kind::Response { id: answered, is_error } if *answered == id => {
-                    break if *is_error { None } else { message.result().map(str::to_owned) };
-                }
-                _ => {}
+impl Shaking<'_> {
+    async fn shake(
+        &mut self,
+        generation: Generation,
+        introduction: Option<&Introduction>,
+    ) -> Result<ServerFacts, String> {
+        let id = own_id(0);
+        let request = match introduction {
+            Some(introduction) => introduction.request(&id),
+            None => initialize_request(&id, env!("CARGO_PKG_VERSION")),
+        };
+        self.write(&request).await?;
+        let initialize = loop {
+            let message = self.answer().await?;
+            match InitializeResult::from_answer(message.line().as_bytes(), &id) {
+                Ok(result) => break result,
+                Err(HandshakeError::NotTheAnswer | HandshakeError::Message(_)) => {}
+                Err(error) => return Err(error.to_string()),
             }
         };
-        let Some(result) = answer else { return Ok(None) };
-        match pages.add(&result).map_err(|e| e.to_string())? {
-            Some(cursor) => params = format!(r#"{{"cursor":{cursor}}}"#),
-            None => return Ok(Some(pages.finish())),
+        self.write(&initialized_notification()).await?;
+        let mut lists = ListCache::default();
+        let capabilities: Value = serde_json::from_str::<Value>(initialize.as_json()).unwrap_or_default();
+        for list in List::ALL {
+            let needs = match list {
+                List::Tools => "tools",
+                List::Prompts => "prompts",
+                _ => "resources",
+            };
+            if capabilities["capabilities"].get(needs).is_some()
+                && let Some(result) = self.read_list(list).await?
+            {
+                lists.set(list, result);
+            }
+        }
+        Ok(ServerFacts { generation, initialize, lists })
+    }
+
+    /// One whole list; `None` when the server has no such method after all.
+    async fn read_list(&mut self, list: List) -> Result<Option<String>, String> {
+        let mut pages = Pages::new(list);
+        let mut params = "{}".to_owned();
+        for _ in 0..MAX_PAGES {
+            self.number += 1;
+            let id = own_id(self.number);
+            self.write(&request_line(&id, list.method(), &params)).await?;
+            let answer = loop {
+                let message = self.answer().await?;
+                match message.kind() {
+                    Kind::Response { id: answered, is_error } if *answered == id => {
+                        break if *is_error { None } else { message.result().map(str::to_owned) };
+                    }
+                    _ => {}
+                }
+            };
+            let Some(result) = answer else { return Ok(None) };
+            match pages.add(&result).map_err(|e| e.to_string())? {
+                Some(cursor) => params = format!(r#"{{"cursor":{cursor}}}"#),
+                None => return Ok(Some(pages.finish())),
+            }
+        }
+        Err(format!("its answers to {} do not end: {MAX_PAGES} pages", list.method()))
+    }
+
+    async fn write(&mut self, line: &[u8]) -> Result<(), String> {
+        match self.server.stdin.write_line(line).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.how_it_ended().await), // it doesn't read: what matters is why
         }
     }
-    Err(format!("its answers to {} do not end: {MAX_PAGES} pages", list.method()))
+
+    async fn how_it_ended(&self) -> String {
+        let exit = tokio::time::timeout(Duration::from_secs(1), self.server.handle.exit()).await;
+        let how = exit.map_or_else(|_| "closed its pipes".to_owned(), |exit| exit.to_string());
+        format!("it ended during its handshake: {how}")
+    }
+
+    /// The next answer. A question is kept for the client, or answered here as far as a gateway can.
+    async fn answer(&mut self) -> Result<Message, String> {
+        loop {
+            let line = match self.server.stdout.next().await {
+                Ok(Some(Line::Whole(line))) => line,
+                Ok(Some(_)) => continue,
+                Ok(None) | Err(_) => return Err(self.how_it_ended().await),
+            };
+            let Ok(message) = Message::parse(line) else {
+                self.server.handle.count_junk();
+                continue;
+            };
+            let answer = match (message.kind(), &mut self.early) {
+                (Kind::Response { .. }, _) => return Ok(message),
+                (Kind::Request { id, method }, _) if method == "ping" => {
+                    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
+                }
+                (_, Some(early)) if early.len() < MAX_EARLY => {
+                    early.push(message.line().into());
+                    continue;
+                }
+                (Kind::Request { id, .. }, _) => format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"not available during the handshake"}}}}"#
+                ),
+                (Kind::Notification { .. }, _) => continue,
+            };
+            self.write(answer.as_bytes()).await?;
+        }
+    }
 }
 
 /// Ids of the handshake: text, so that they are none of the relay's numbers.
 fn own_id(number: u64) -> RawId {
     // A short quoted text is always an id.
     RawId::new(&format!("\"tidegate-{number}\"")).unwrap_or_else(|| RawId::number(number))
-}
-
-async fn write(server: &Server, line: &[u8]) -> Result<(), String> {
-    match server.stdin.write_line(line).await {
-        Ok(()) => Ok(()),
-        Err(_) => Err(how_it_ended(server).await), // it doesn't read: what matters is why
-    }
-}
-
-async fn how_it_ended(server: &Server) -> String {
-    let exit = tokio::time::timeout(Duration::from_secs(1), server.handle.exit()).await;
-    let how = exit.map_or_else(|_| "closed its pipes".to_owned(), |exit| exit.to_string());
-    format!("it ended during its handshake: {how}")
-}
-
-/// The next line that isn't a question; questions are answered here, as far as a gateway can.
-async fn next(server: &mut Server) -> Result<Vec<u8>, String> {
-    loop {
-        let line = match server.stdout.next().await {
-            Ok(Some(Line::Whole(line))) => line,
-            Ok(Some(_)) => continue,
-            Ok(None) | Err(_) => return Err(how_it_ended(server).await),
-        };
-        let Ok(message) = Message::parse(line) else {
-            server.handle.count_junk();
-            continue;
-        };
-        let Kind::Request { id, method } = message.kind() else { return Ok(message.line().into()) };
-        let answer = if method == "ping" {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
-        } else {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"not available during the handshake"}}}}"#
-            )
-        };
-        write(server, answer.as_bytes()).await?;
-    }
 }

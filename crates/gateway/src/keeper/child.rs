@@ -1,16 +1,21 @@
-//! The daemon's side of a keeper: started beside a server, dismissed before that server is stopped.
+//! The daemon's side of a keeper: started beside a server, replaced when somebody has killed it, dismissed before that
+//! server is stopped.
 
 use super::process::KEEP_ARG;
 use super::{CallTable, Kept};
+use crate::log::{self, Level};
 use crate::process::reap;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
 use tidegate_core::ProcessIdentity;
 use tidegate_host::own_identity;
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
+
+/// How often the keeper of one server is replaced. Whoever kills it more often doesn't want one.
+const MAX_REPLACED: u32 = 16;
 
 /// Duplicates of the daemon's ends of a server's pipes.
 pub(crate) struct Duplicates {
@@ -49,18 +54,11 @@ impl Keeper {
         let kept = Kept::of(dir, &server.nonce);
         let daemon = own_identity("").map_err(io::Error::other)?;
         let table = CallTable::create(kept.calls.clone())?;
-        let mut command = Command::new(binary);
-        command.arg0("tidegate").arg(KEEP_ARG);
-        command.args([daemon.pid.to_string(), daemon.start_ticks.to_string()]);
-        command.args([server.pid.to_string(), server.start_ticks.to_string()]);
-        command.arg(&kept.calls).arg(&kept.answers);
-        // Nothing of the daemon's is its business: no token, no nonce, no place from which a disk can't be unmounted.
-        command.env_clear().current_dir("/").process_group(0);
-        command
-            .stdin(Stdio::from(pipes.stdout))
-            .stdout(Stdio::from(pipes.stdin))
-            .stderr(Stdio::from(pipes.stderr));
-        let child = match reap::spawn(&mut command) {
+        let numbers = [daemon.pid.into(), daemon.start_ticks, server.pid.into(), server.start_ticks];
+        let words = numbers.map(|number| number.to_string().into());
+        let args = words.into_iter().chain([kept.calls.into(), kept.answers.into()]).collect();
+        let charge = Charge { binary: binary.to_owned(), args, server: server.pid, pipes };
+        let child = match charge.start() {
             Ok(child) => child,
             Err(error) => {
                 table.remove();
@@ -68,7 +66,7 @@ impl Keeper {
             }
         };
         let ((dismiss, dismissed), (gone_tx, gone)) = (oneshot::channel(), watch::channel(false));
-        tokio::spawn(watch_over(child, dismissed, gone_tx));
+        tokio::spawn(watch_over(charge, child, dismissed, gone_tx));
         Ok((Self { dismiss: Some(dismiss), gone }, table))
     }
 
@@ -83,16 +81,72 @@ impl Keeper {
     }
 }
 
-/// Waits for the keeper's end, and brings it about when it is dismissed.
-async fn watch_over(mut child: Child, dismissed: oneshot::Receiver<()>, gone: watch::Sender<bool>) {
-    let pid = child.id();
-    let ended = tokio::select! {
-        ended = child.wait() => Some(ended),
-        _ = dismissed => None,
-    };
-    if ended.is_none() {
-        let _ = child.kill().await; // one that has ended is what was wanted
+/// What a keeper of one server is started with, as often as it takes.
+struct Charge {
+    binary: PathBuf,
+    args: Vec<OsString>,
+    server: u32,
+    pipes: Duplicates,
+}
+
+impl Charge {
+    fn start(&self) -> io::Result<Child> {
+        let Duplicates { stdin, stdout, stderr } = &self.pipes;
+        let mut command = Command::new(&self.binary);
+        command.arg0("tidegate").arg(KEEP_ARG).args(&self.args);
+        // Nothing of the daemon's is its business: no token, no nonce, no place from which a disk can't be unmounted.
+        command.env_clear().current_dir("/").process_group(0);
+        command.stdin(stdout.try_clone()?).stdout(stdin.try_clone()?).stderr(stderr.try_clone()?);
+        reap::spawn(&mut command)
     }
-    pid.into_iter().for_each(reap::forget);
+
+    /// Another keeper in the place of one that was killed.
+    fn replace(&self, ended: &str) -> Option<Child> {
+        let server = self.server;
+        match self.start() {
+            Ok(child) => {
+                let text =
+                    format!("the keeper of the server {server} {ended}; another one holds its pipes now");
+                log::line(Level::Warning, &[], &text);
+                Some(child)
+            }
+            Err(error) => {
+                let text =
+                    format!("the keeper of the server {server} {ended} and can't be replaced: {error}");
+                log::line(Level::Warning, &[], &text);
+                None
+            }
+        }
+    }
+}
+
+/// Waits for the keeper's end, and brings it about when it is dismissed. One that was killed is replaced: without it the
+/// server would see the end of its input if the daemon died.
+async fn watch_over(
+    charge: Charge,
+    child: Child,
+    mut dismissed: oneshot::Receiver<()>,
+    gone: watch::Sender<bool>,
+) {
+    let mut next = Some(child);
+    let mut replaced = 0;
+    while let Some(mut child) = next.take() {
+        let pid = child.id();
+        let ended = tokio::select! {
+            ended = child.wait() => Some(ended),
+            _ = &mut dismissed => None,
+        };
+        if ended.is_none() {
+            let _ = child.kill().await; // one that has ended is what was wanted
+        }
+        pid.into_iter().for_each(reap::forget);
+        // One that ends by itself has seen its server's end.
+        let killed = ended.and_then(Result::ok).filter(|status| !status.success());
+        if let Some(status) = killed.filter(|_| replaced < MAX_REPLACED) {
+            replaced += 1;
+            next = charge.replace(&format!("ended ({status})"));
+        }
+    }
+    drop(charge);
     gone.send_replace(true);
 }

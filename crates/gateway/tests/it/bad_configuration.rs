@@ -41,10 +41,7 @@ fn what_is_wrong_is_told_with_its_line_and_what_to_write() {
     check("[policy]\napprovers = [\"bob\"]\n", &["FILE:4", "bob", "[[principal]]"]);
     check("[[operator]]\nname = \"ops\"\ntoken_sha256 = \"secret\"\n", &["FILE:5", "`tidegate token`"]);
     check("[http]\nlisten = \"x\"\n", &["FILE:3", "not available yet"]);
-    check(
-        &format!("{component}command = [\"x\"]\nsharing = \"per-session\"\n"),
-        &["FILE:6", "not available yet"],
-    );
+    check(&format!("{component}command = [\"x\"]\nsharing = \"per-user\"\n"), &["FILE:6", "per-session"]);
     check(&format!("{component}command = [\"x\"]\nstart_timeout = \"0s\"\n"), &["FILE:6", "no time at all"]);
     check("[policy\n", &["FILE:3"]);
 }

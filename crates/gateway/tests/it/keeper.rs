@@ -1,7 +1,7 @@
 //! The daemon dies and its servers don't: what was being executed is executed once, and its answer still arrives.
 
 use serde_json::{Value, json};
-use tidegate_suite::harness::{Client, Plan, Rig, eventually, until};
+use tidegate_suite::harness::{Client, Plan, Residue, Rig, eventually, until};
 
 fn start_of(result: &Value) -> &Value {
     &result["structuredContent"]["start"]
@@ -106,4 +106,31 @@ fn a_call_that_does_not_end_keeps_its_server_and_is_reported() {
     // Nobody has to tell that it is gone.
     rig.is_ready("files");
     assert_eq!(start_of(&c1.tool("append", json!({ "text": "after" }))), 2);
+}
+
+#[test]
+fn a_keeper_that_is_killed_while_its_daemon_lives_is_replaced_and_the_next_one_keeps() {
+    let mut rig = files();
+    let mut c1 = rig.connect("files", "c1");
+    let server = rig.server("files").clone();
+    let keepers = |rig: &Rig| -> Vec<Residue> {
+        rig.running().into_iter().filter(|it| it.command.contains(" __keep ")).collect()
+    };
+    let first = keepers(&rig);
+    assert_eq!(first.len(), 1);
+    first[0].end();
+    eventually("another one", || keepers(&rig).first().is_some_and(|it| it.pid != first[0].pid));
+    assert!(rig.daemon().stderr().contains("another one holds its pipes"), "{}", rig.daemon().stderr());
+
+    let latch = server.latch("late");
+    let call = c1.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
+    server.executes("late");
+    rig.kill();
+    latch.open();
+    rig.serve();
+    assert_eq!(c1.result(&call)["structuredContent"]["text"], "late");
+    assert_eq!(server.executed(), ["late"]);
+    // A restart dismisses the one that is there now, and leaves none.
+    rig.restarts(&["files"]);
+    assert_eq!(keepers(&rig).len(), 1);
 }

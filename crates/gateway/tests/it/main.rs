@@ -7,13 +7,17 @@ mod bad_configuration;
 mod bad_state;
 mod beside;
 mod breaker;
+mod bytes;
 mod clients;
 mod contract;
 mod death;
 mod doctor;
 mod import;
+#[path = "../../../relay/tests/it/json.rs"]
+mod json;
 mod keeper;
 mod packaging;
+mod per_session;
 mod pipes;
 mod restart;
 mod silence;

@@ -349,7 +349,7 @@ impl Actuator for World {
         generation: Generation,
         launch: &'a LaunchIdentity,
         identity: &'a dyn RecordIdentity,
-    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
+    ) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             pause().await;
             let fail = |message: &str| StartError {
@@ -391,7 +391,7 @@ impl Actuator for World {
             self.state().started_as.push(launch.clone());
             self.say(format!("{component}: generation {generation} started"));
             pause().await;
-            Ok(process)
+            Ok(())
         })
     }
 

@@ -286,14 +286,14 @@ impl Actuator for Plant {
         generation: Generation,
         launch: &'a LaunchIdentity,
         identity: &'a dyn RecordIdentity,
-    ) -> BoxFuture<'a, Result<ProcessIdentity, StartError>> {
+    ) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let stderr = String::new();
             let server = spawn(&self.ctx, component, generation, launch, identity)
                 .await
                 .map_err(|message| StartError { component: component.clone(), message, stderr })?;
-            self.started().insert(component.clone(), (generation, server.clone()));
-            Ok(server)
+            self.started().insert(component.clone(), (generation, server));
+            Ok(())
         })
     }
 

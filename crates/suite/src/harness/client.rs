@@ -1,6 +1,7 @@
 //! An MCP client that speaks lines: it keeps every answer, and fails when one comes twice or to nobody.
 
 use super::process::{Exit, Process};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::process::Command;
@@ -58,7 +59,13 @@ impl Client {
     /// Shakes hands; gives the server's `initialize` result.
     #[track_caller]
     pub fn handshake(&mut self) -> Value {
-        let client = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
+        self.introduce(json!({}))
+    }
+
+    /// Shakes hands as a client with these capabilities; gives the server's `initialize` result.
+    #[track_caller]
+    pub fn introduce(&mut self, capabilities: Value) -> Value {
+        let client = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities,
                              "clientInfo": { "name": self.name, "version": "1" } });
         let answer = self.ask("initialize", client);
         assert!(answer["result"].is_object(), "{}: {answer}", self.name);
@@ -78,10 +85,18 @@ impl Client {
 
     /// Sends a request with an id of one's own, given as JSON text.
     pub fn request_as(&mut self, id: &str, method: &str, params: &Value) -> Call {
+        let method = json!(method);
+        self.request_line(
+            id,
+            &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#),
+        )
+    }
+
+    /// Sends a request that is written already, and whose id is this JSON text.
+    pub fn request_line(&mut self, id: &str, line: &str) -> Call {
         let call = Call(id.to_owned());
         assert!(self.open.insert(call.clone()), "{}: the id {id} is in use", self.name);
-        let method = json!(method);
-        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#));
+        self.send(line);
         call
     }
 
@@ -243,26 +258,27 @@ impl Client {
     fn take(&mut self, line: &[u8]) {
         let line = String::from_utf8(line.to_vec()).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         let line = line.trim_end_matches('\n').to_owned();
-        let message: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|e| panic!("{}: not a message ({e}): {line}", self.name));
-        if message["method"].is_string() {
-            self.heard.push_back(message);
-        } else if message["id"].is_null() {
-            self.nameless.push_back(message);
-        } else {
-            let call = Call(raw_id(&line));
-            assert!(self.open.remove(&call), "{}: an answer that nobody waits for: {line}", self.name);
-            self.answers.insert(call, line);
+        let not_a_message =
+            |e: serde_json::Error| -> ! { panic!("{}: not a message ({e}): {line}", self.name) };
+        let Envelope { id, method } = serde_json::from_str(&line).unwrap_or_else(|e| not_a_message(e));
+        let whole = || -> Value { serde_json::from_str(&line).unwrap_or_else(|e| not_a_message(e)) };
+        match (method, id) {
+            (Some(_), _) => self.heard.push_back(whole()),
+            (None, None) => self.nameless.push_back(whole()),
+            (None, Some(id)) => {
+                let call = Call(id.get().to_owned());
+                assert!(self.open.remove(&call), "{}: an answer that nobody waits for: {line}", self.name);
+                self.answers.insert(call, line);
+            }
         }
     }
 }
 
-/// The id of a message as it is written.
-fn raw_id(line: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow)]
-        id: &'a serde_json::value::RawValue,
-    }
-    serde_json::from_str::<Named<'_>>(line).unwrap().id.get().to_owned()
+/// What a message is: an answer may have anything in it, numbers that no type holds too.
+#[derive(serde::Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
 }

@@ -121,6 +121,13 @@ impl FaultServer {
         });
     }
 
+    /// The lines that `--echo` has answered, as they came.
+    #[must_use]
+    pub fn raw_lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.dir.join("raw.lines")).unwrap_or_default();
+        text.split_inclusive('\n').filter_map(|line| Some(line.strip_suffix('\n')?.to_owned())).collect()
+    }
+
     fn lines(&self, file: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.dir.join(file)).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

@@ -19,9 +19,9 @@ pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
         1 => toned(Tone::Strong, "1 thing needs somebody:") + "\n",
         n => toned(Tone::Strong, &format!("{n} things need somebody:")) + "\n",
     };
-    let row = |component: &Value| {
+    let row = |name: String, component: &Value| {
         [
-            cell(&component["name"]),
+            name,
             state(&component["state"]),
             cell(&component["generation"]),
             cell(&component["pid"]),
@@ -32,7 +32,12 @@ pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
     };
     let components = table(
         ["NAME", "STATE", "GEN", "PID", "IN FLIGHT", "HELD", "RESTARTS"],
-        each(&doc["components"]).map(row),
+        each(&doc["components"]).flat_map(|component| {
+            let own = each(&component["servers"])
+                .map(|server| row(format!("  {}", cell(&server["session"])), server))
+                .collect::<Vec<_>>();
+            std::iter::once(row(cell(&component["name"]), component)).chain(own)
+        }),
     );
     let parts = [
         ("Components", components),

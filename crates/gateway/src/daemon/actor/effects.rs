@@ -72,7 +72,7 @@ impl Actor {
     /// Nothing unsafe is written before this is durable: a successor would kill the server in the middle of it. `false`
     /// when the store has failed; a generation that is over is written nothing that counts.
     async fn mark_unsafe(&mut self, generation: Generation) -> bool {
-        let marked = self.ctx.components.mark_unsafe(&self.config.name, generation).await;
+        let marked = self.ctx.components.mark_unsafe(&self.seat.record, generation).await;
         let failed = matches!(marked, Err(ComponentError::Store(_)));
         grumble("the unsafe mark could not be recorded", marked);
         if failed {
@@ -116,7 +116,7 @@ impl Actor {
         line.push(b'\n');
         let inlet = self.up.as_ref().and_then(|up| up.inlet.as_ref())?;
         let line = inlet.send(line, call).err()?;
-        say(&format!("{} does not read its input; a line to it waits, or is dropped", self.config.name));
+        say(&format!("{} does not read its input; a line to it waits, or is dropped", self.seat));
         Some(line)
     }
 

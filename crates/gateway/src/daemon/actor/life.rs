@@ -66,10 +66,7 @@ impl Actor {
         self.perform(effects).await;
         say_of(
             &[("component", &self.config.name)],
-            &format!(
-                "{}: generation {generation} is ready, pid {pid}, {} tools",
-                self.config.name, verified.tools
-            ),
+            &format!("{}: generation {generation} is ready, pid {pid}, {} tools", self.seat, verified.tools),
         );
         verified
     }
@@ -132,9 +129,9 @@ impl Actor {
             Some(Doubt::Ping) => "ping",
             Some(Doubt::List) => "tools/list",
             Some(Doubt::Gone) => {
-                let name = &self.config.name;
+                let (name, seat) = (&self.config.name, &self.seat);
                 let text =
-                    format!("{name} answers nothing, with nothing to do: it is ended and started again");
+                    format!("{seat} answers nothing, with nothing to do: it is ended and started again");
                 say_of(&[("component", name)], &text);
                 return self.server_ended().await;
             }
@@ -202,15 +199,19 @@ impl Actor {
         self.settle_dead().await;
         let Some(up) = self.up.take() else { return };
         self.last_stderr = up.handle.final_stderr(STDERR_LINES).await;
-        let name = self.config.name.clone();
+        let (name, seat) = (self.config.name.clone(), self.seat.clone());
         match &proof {
             Ok(report) => {
                 self.relay.server_proved_dead();
                 if report.unclean {
-                    let title = format!("{name} did not end by itself and had to be signalled");
+                    let title = format!("{seat} did not end by itself and had to be signalled");
                     let steps = report.steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                    let mut unclean =
-                        Report::new(IncidentKind::UncleanStop, of_component(&name), Severity::Info, title);
+                    let mut unclean = Report::new(
+                        IncidentKind::UncleanStop,
+                        of_component(&seat.record),
+                        Severity::Info,
+                        title,
+                    );
                     unclean.scope = Some(name.clone());
                     self.ctx
                         .report(&unclean.evidence("steps", steps).evidence("stderr", &self.last_stderr))
@@ -218,8 +219,11 @@ impl Actor {
                 }
                 // An operation records the death itself; outside of one it is recorded here.
                 if up.proofs.is_empty() && !self.hands_off {
-                    let stopped =
-                        self.ctx.components.stopped(&name, up.generation, ComponentState::Starting).await;
+                    let stopped = self
+                        .ctx
+                        .components
+                        .stopped(&seat.record, up.generation, ComponentState::Starting)
+                        .await;
                     grumble("a server's death could not be recorded", stopped);
                 }
             }
@@ -246,15 +250,15 @@ impl Actor {
         }
         if crashed && proved {
             let how = exit.map_or_else(|| "closed its output".to_owned(), |exit| exit.to_string());
-            self.try_again(format!("{name} {how}")).await;
+            self.try_again(format!("{seat} {how}")).await;
         }
     }
 
     async fn survived(&self, error: &StopError) -> Option<IncidentId> {
-        let name = &self.config.name;
-        let title = format!("processes of {name} are still there after it was stopped: {error}");
+        let (name, seat) = (&self.config.name, &self.seat);
+        let title = format!("processes of {seat} are still there after it was stopped: {error}");
         let mut report =
-            Report::new(IncidentKind::TreeSurvived, of_component(name), Severity::Critical, title);
+            Report::new(IncidentKind::TreeSurvived, of_component(&seat.record), Severity::Critical, title);
         report.scope = Some(name.clone());
         self.ctx.report(&report.evidence("stderr", &self.last_stderr)).await
     }
@@ -274,21 +278,24 @@ impl Actor {
         }
     }
 
-    fn revive_after(&mut self, delay: Duration) {
-        self.reviving = Some(tokio::spawn(revive(self.ctx.clone(), self.config.clone(), delay)));
+    pub(super) fn revive_after(&mut self, delay: Duration) {
+        let introduction = self.wanted().cloned();
+        let revived = revive(self.ctx.clone(), self.seat.clone(), self.config.clone(), introduction, delay);
+        self.reviving = Some(tokio::spawn(revived));
     }
 
     pub(super) async fn revived(&mut self, revived: Result<Revived, NotRevived>) {
         match revived {
             Ok(Revived { server, facts }) => {
                 let (verified, _) = oneshot::channel();
-                let losers = self.ctx.renewed(&self.config, facts.generation).await;
+                let losers = self.ctx.renewed(&self.seat, &self.config, facts.generation).await;
                 self.told(Msg::Ready { server, facts, verified }).await;
                 if let Some(reset) = self.config.reset() {
                     self.told(Msg::Tell { line: reset_note(&reset), to: Some(losers) }).await;
                 }
             }
-            Err(NotRevived::Owned) => {}
+            // An operation starts it, or its client's first word.
+            Err(NotRevived::Owned | NotRevived::NobodyThere) => {}
             Err(NotRevived::Survived { incident, message }) => {
                 self.unavailable = Some(incident.clone());
                 if !self.hands_off {
@@ -315,8 +322,12 @@ impl Actor {
             Next::Restart { after_ms } => (Severity::Warning, after_ms),
             _ => (Severity::Critical, IDLE.as_secs() * 1_000),
         };
-        let mut report =
-            Report::new(IncidentKind::ComponentCrashed, of_component(&name), severity, message.as_str());
+        let mut report = Report::new(
+            IncidentKind::ComponentCrashed,
+            of_component(&self.seat.record),
+            severity,
+            message.as_str(),
+        );
         report.scope = Some(name.clone());
         report.next_prompt = Some(format!(
             "{message}. It is started again by itself, in {:.1} s this time. If this goes on, read what it said (the evidence) and \

@@ -1,4 +1,4 @@
-//! The actor of one component: owns its relay, its server and its connections, and does what the relay decides.
+//! The actor of one server's place, a component's or a session's own: owns its relay, its server and its connections, and does what the relay decides.
 //!
 //! It decides nothing about requests. A server that ends by itself is settled, proved dead and started again here;
 //! everything else about its life is an operation's.
@@ -6,11 +6,13 @@
 mod effects;
 mod inlet;
 mod life;
+mod own;
 
 use super::component::{Handle, Msg, Peer, Proof, Resumed, Seen};
 use super::context::{Context, grumble, of_component};
 use super::liveness::Liveness;
 use super::revive::{NotRevived, Revived};
+use super::seat::Seat;
 use super::start::STDERR_LINES;
 use crate::config::ComponentConfig;
 use crate::lines::{Line, Lines};
@@ -25,7 +27,7 @@ use tidegate_core::{Generation, IncidentId, SessionId, WorkClass};
 use tidegate_governor::Supervision;
 use tidegate_incidents::IncidentKind;
 use tidegate_leases::LeaseState;
-use tidegate_relay::{Effect, HeldLease, List, Pages, Relay, StreamId, Unavailable};
+use tidegate_relay::{Effect, HeldLease, List, Message, Pages, Relay, StreamId, Unavailable};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -56,6 +58,7 @@ struct Up {
 
 pub(super) struct Actor {
     ctx: Arc<Context>,
+    seat: Arc<Seat>,
     config: ComponentConfig,
     relay: Relay,
     inbox: mpsc::Receiver<Msg>,
@@ -75,6 +78,10 @@ pub(super) struct Actor {
     last_stderr: String,
     /// What the last server that was ready stated as its version.
     version: Option<String>,
+    /// Since when a session's own server has had no connection.
+    alone_since_ms: Option<u64>,
+    /// Its session has ended.
+    over: bool,
 }
 
 /// What woke the actor.
@@ -90,12 +97,14 @@ enum Wake {
 impl Actor {
     pub(super) fn new(
         ctx: Arc<Context>,
+        seat: Arc<Seat>,
         config: ComponentConfig,
         relay: Relay,
         inbox: mpsc::Receiver<Msg>,
     ) -> Self {
         Self {
             ctx,
+            seat,
             config,
             relay,
             inbox,
@@ -109,6 +118,8 @@ impl Actor {
             stale: BTreeSet::new(),
             last_stderr: String::new(),
             version: None,
+            alone_since_ms: None,
+            over: false,
         }
     }
 
@@ -130,6 +141,7 @@ impl Actor {
                     self.look_for_life().await;
                 }
             }
+            self.attend();
         }
     }
 
@@ -140,7 +152,7 @@ impl Actor {
     async fn wake(&mut self) -> Wake {
         let now_ms = self.ctx.now().boot_ms;
         let life = self.up.as_ref().filter(|up| up.ending.is_none()).map(|up| up.liveness.due_ms());
-        let due = self.relay.next_deadline().into_iter().chain(life).min();
+        let due = self.relay.next_deadline().into_iter().chain(life).chain(self.rest_due_ms(now_ms)).min();
         let tick = due.map_or(IDLE, |at| Duration::from_millis(at.saturating_sub(now_ms)));
         let Self { inbox, up, reviving, .. } = self;
         let (mut said, mut exited, mut ended) = (None, None, None);
@@ -188,12 +200,15 @@ impl Actor {
         let effects = match msg {
             Msg::Opened { stream, session, peer, resumed } => {
                 self.streams.insert(stream, peer);
+                self.over = false;
                 match resumed {
                     None => {
                         self.relay.stream_opened(stream, session);
                         Vec::new()
                     }
-                    Some(Resumed { facts, marked }) => {
+                    Some(Resumed { initialize, facts, marked }) => {
+                        let said = initialize.and_then(|line| Message::parse(line).ok());
+                        said.iter().for_each(|initialize| self.relay.introduced(initialize));
                         self.relay.stream_resumed(stream, session, facts, marked, &now)
                     }
                 }
@@ -220,7 +235,7 @@ impl Actor {
                 let shown = self.install(*server, *facts).await;
                 self.supervision = self.supervision.ready(&self.ctx.now());
                 let _ = verified.send(shown); // who asked may have given up; the server serves all the same
-                let about = of_component(&self.config.name);
+                let about = of_component(&self.seat.record);
                 let recovered = self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about).await;
                 grumble("a recovery could not be recorded", recovered);
                 Vec::new()
@@ -259,6 +274,10 @@ impl Actor {
                 let streams = self.relay.streams().filter(|(_, session)| concerned(session));
                 streams.map(|(stream, _)| Effect::ToClient { stream, line: line.clone() }).collect()
             }
+            Msg::Over => {
+                self.over = true;
+                Vec::new()
+            }
             Msg::Look { seen } => {
                 let _ = seen.send(self.look()); // who asked has given up
                 Vec::new()
@@ -280,6 +299,8 @@ impl Actor {
             last_stderr: handle.map_or_else(|| self.last_stderr.clone(), |h| h.stderr_tail(STDERR_LINES)),
             stderr_bytes: handle.map_or(0, ServerHandle::stderr_bytes),
             skipped_lines: handle.map_or(0, ServerHandle::junk_lines) + self.relay.counters().junk_lines,
+            wanted: self.wanted().cloned(),
+            is_idle: self.up.is_none() && self.reviving.is_none() && self.is_alone(),
             calls: self.relay.calls(&self.ctx.now()),
             sessions,
         }
@@ -294,9 +315,9 @@ async fn or_never<F: Future>(future: Option<F>) -> F::Output {
     }
 }
 
-/// Starts the actor of a component.
-pub(super) fn start(ctx: Arc<Context>, config: ComponentConfig, relay: Relay) -> Handle {
-    let (handle, inbox) = Handle::new(relay.gate().clone());
-    tokio::spawn(Actor::new(ctx, config, relay, inbox).run());
+/// Starts the actor of a server's place.
+pub(super) fn start(ctx: Arc<Context>, seat: Arc<Seat>, config: ComponentConfig, relay: Relay) -> Handle {
+    let (handle, inbox) = Handle::new(seat.clone(), relay.gate().clone());
+    tokio::spawn(Actor::new(ctx, seat, config, relay, inbox).run());
     handle
 }

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::path::Path;
 
 /// The open files of one process.
@@ -12,6 +13,7 @@ pub(crate) struct Disk {
     start: u64,
     ledger: File,
     received: File,
+    raw: File,
 }
 
 impl Disk {
@@ -31,6 +33,7 @@ impl Disk {
             start: before as u64 + 1,
             ledger: append("ledger.jsonl")?,
             received: append("received.jsonl")?,
+            raw: append("raw.lines")?,
         })
     }
 
@@ -51,6 +54,11 @@ impl Disk {
         let entry = json!({ "start": self.start, "pid": std::process::id(), "message": message });
         // A note for the test, not the ledger: when it fails, the test fails for want of it.
         let _ = write_line(&mut &self.received, &entry.to_string());
+    }
+
+    /// Keeps a line as it was read.
+    pub(crate) fn raw(&self, line: &[u8]) {
+        let _ = (&self.raw).write_all(line); // as above
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Flags {
     pub(crate) finish_at_eof: bool,
     pub(crate) honour_cancel: bool,
     pub(crate) ping: Ping,
+    pub(crate) ask_when_initialized: Option<String>,
+    pub(crate) echo: bool,
     pub(crate) port: Option<u16>,
     pub(crate) grandchild: Option<Grandchild>,
     pub(crate) banner: Vec<String>,
@@ -80,6 +82,8 @@ impl Flags {
             finish_at_eof: false,
             honour_cancel: false,
             ping: Ping::Answer,
+            ask_when_initialized: None,
+            echo: false,
             port: None,
             grandchild: None,
             banner: Vec::new(),
@@ -135,6 +139,8 @@ impl Flags {
                         other => return Err(format!("--ping answer|error|silence, not {other:?}")),
                     }
                 }
+                "--ask-when-initialized" => self.ask_when_initialized = Some(value()?),
+                "--echo" => self.echo = true,
                 "--port" => self.port = Some(number(&flag, &value()?)?),
                 "--grandchild" => self.grandchild = Some(value()?.parse()?),
                 "--banner" => self.banner.push(value()?),

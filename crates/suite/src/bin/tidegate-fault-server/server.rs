@@ -6,6 +6,8 @@ use crate::disk::Disk;
 use crate::flags::{Flags, Phase, Ping};
 use crate::havoc;
 use crate::wire::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, Wire};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -50,6 +52,9 @@ impl Server {
 
     /// Takes one line.
     pub(crate) fn line(self: &Arc<Self>, line: &[u8]) {
+        if self.flags.echo && self.echo(line) {
+            return;
+        }
         let Ok(mut message) = serde_json::from_slice::<Value>(line) else {
             return self.wire.error(&Value::Null, PARSE_ERROR, "not JSON");
         };
@@ -61,6 +66,29 @@ impl Server {
             (None, Some(id)) => self.wire.answered(&id.clone(), message),
             (None, None) => self.wire.error(&Value::Null, PARSE_ERROR, "neither a request nor an answer"),
         }
+    }
+
+    /// Keeps a line of a method `x/…` as it came, and answers with its own parameters, byte for byte.
+    fn echo(&self, line: &[u8]) -> bool {
+        #[derive(Deserialize)]
+        struct Raw<'a> {
+            #[serde(borrow)]
+            id: Option<&'a RawValue>,
+            method: Option<&'a str>,
+            #[serde(borrow)]
+            params: Option<&'a RawValue>,
+        }
+        let Ok(Raw { id, method: Some(method), params }) = serde_json::from_slice(line) else { return false };
+        if !method.starts_with("x/") {
+            return false;
+        }
+        self.disk.raw(line);
+        if let Some(id) = id {
+            let params = params.map_or("null", RawValue::get);
+            self.wire
+                .raw(&format!("{{ \"result\" : {params}\t,\"jsonrpc\":\"2.0\",\"id\":{id} }}"), usize::MAX);
+        }
+        true
     }
 
     fn request(self: &Arc<Self>, method: &str, id: &Value, params: Value) {
@@ -113,6 +141,10 @@ impl Server {
         match method {
             "notifications/initialized" => {
                 havoc::die_if(&self.flags, Phase::Initialized, self.disk.start());
+                if let Some(method) = &self.flags.ask_when_initialized {
+                    // What is answered is recorded, as everything that is received.
+                    drop(self.wire.ask("ask-when-initialized", method, &json!({})));
+                }
             }
             "notifications/cancelled" if self.flags.honour_cancel => {
                 self.state().cancelled.insert(params["requestId"].to_string());
