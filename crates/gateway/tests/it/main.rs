@@ -20,6 +20,7 @@ mod packaging;
 mod per_session;
 mod pipes;
 mod restart;
+mod routing;
 mod silence;
 mod tool_leases;
 mod trees;
