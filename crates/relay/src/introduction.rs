@@ -28,10 +28,11 @@ impl Introduction {
     #[must_use]
     pub fn of(initialize: &Message) -> Self {
         Self::as_said(initialize).unwrap_or_else(|| {
-            let nobody = json!({ "name": "unknown", "version": "0" });
-            let params =
-                json!({ "protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": nobody });
-            Self { params: params.to_string() }
+            let nobody = r#"{"name":"unknown","version":"0"}"#;
+            let params = format!(
+                r#"{{"protocolVersion":"{PROTOCOL_VERSION}","capabilities":{{}},"clientInfo":{nobody}}}"#
+            );
+            Self { params }
         })
     }
 

@@ -32,7 +32,7 @@ fn a_client_is_introduced_as_it_says_itself_but_for_what_can_not_be_kept() {
     );
     check(&with("{}", "1999-01-01"), &with("{}", "2025-11-25"));
     let nobody =
-        r#"{"capabilities":{},"clientInfo":{"name":"unknown","version":"0"},"protocolVersion":"2025-11-25"}"#;
+        r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"unknown","version":"0"}}"#;
     for lacking in [r#"{"capabilities":{}}"#, r#"{"protocolVersion":"2025-11-25"}"#, "[]"] {
         check(lacking, nobody);
     }

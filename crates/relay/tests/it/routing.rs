@@ -22,7 +22,7 @@ fn a_question_goes_to_the_session_whose_call_the_server_is_working_on() {
 fn a_question_that_could_be_for_several_or_for_nobody_fails_upstream() {
     let nobody = |id: &str| {
         format!(
-            r#"> {{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"there is no one session to put roots/list to; a component with sharing = \\"per-session\\" asks the session it belongs to"}}}}"#
+            r#"> {{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"there is no one session to put roots/list to; a component with sharing = \"per-session\" asks the session it belongs to"}}}}"#
         )
     };
     let mut world = World::ready();
