@@ -78,8 +78,9 @@ impl NextAction {
                 format!("Call {tool} on {component} again: the last call had no effect.")
             }
             Self::VerifyThenRetry { component, tool } => format!(
-                "The outcome of {tool} on {component} is unknown: the server ended before it answered, and it may have \
-                 carried the call out. Check with a read-only call whether it took effect, and call it again only if it did not."
+                "The outcome of {tool} on {component} is unknown: it reached the server and no answer came, so that it may have been \
+                 carried out, or may still be. Check with a read-only call whether it took effect, and call it again only if it did not \
+                 and no longer can."
             ),
             Self::WaitForRestart { component, retry_after_ms, .. } => format!(
                 "{component} is being restarted and takes no new work. Wait {} s, then make the call again; it did not reach the server.",

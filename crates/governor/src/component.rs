@@ -42,6 +42,9 @@ pub struct Component {
     /// Whose server it is, where it is one session's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
+    /// Whether each session has a server for itself, with a record of its own; this one then has no process while it serves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub per_session: bool,
     /// The newest generation that was begun; 0 before the first.
     pub generation: Generation,
     /// The process of that generation, until its death is proved.
@@ -77,6 +80,7 @@ impl Component {
         Self {
             name,
             session: None,
+            per_session: false,
             generation: Generation::default(),
             process: None,
             state: ComponentState::default(),
@@ -187,6 +191,20 @@ impl ComponentError {
 #[must_use]
 pub fn component_scope(name: &ComponentName) -> Scope {
     lock::scope(Scope::new().key(&Component::key(name)), std::slice::from_ref(name))
+}
+
+/// Records whether each session has a server for itself.
+///
+/// # Errors
+/// [`ComponentError::Store`] when the record can't be read.
+pub fn decide_per_session(
+    view: &View,
+    name: &ComponentName,
+    per_session: bool,
+) -> Result<Decision<()>, ComponentError> {
+    let component = Component::read(view, name)?;
+    let shared = Component { per_session, ..component.clone() };
+    Ok(if shared == component { Decision::reply(()) } else { Decision::write(shared.put(view), ()) })
 }
 
 /// Records whose server this is, before its first generation.

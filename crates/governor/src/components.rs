@@ -2,8 +2,8 @@
 
 use crate::component::{
     self, Component, ComponentError, ComponentState, component_scope, decide_begin_generation,
-    decide_belongs, decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_record_identity,
-    decide_state, decide_stopped,
+    decide_belongs, decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_per_session,
+    decide_record_identity, decide_state, decide_stopped,
 };
 use crate::{RecordIdentity, Stamp};
 use std::sync::Arc;
@@ -48,6 +48,18 @@ impl Components {
     /// The store's.
     pub async fn belongs(&self, name: &ComponentName, session: &SessionId) -> Result<(), ComponentError> {
         self.decide(name, |view| decide_belongs(view, name, session)).await
+    }
+
+    /// Records whether each session has a server of this component for itself.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn set_per_session(
+        &self,
+        name: &ComponentName,
+        per_session: bool,
+    ) -> Result<(), ComponentError> {
+        self.decide(name, |view| decide_per_session(view, name, per_session)).await
     }
 
     /// Forgets a server whose session is over.

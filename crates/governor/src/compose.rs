@@ -305,7 +305,8 @@ impl<'a> Commit<'a> {
             } else if self.operation.intent.ends_daemon() && component.process.is_none() {
                 component.state = ComponentState::Stopping;
             } else {
-                let serves = component.process.is_some() && component.incident.is_none();
+                let there = component.per_session || component.process.is_some();
+                let serves = there && component.incident.is_none();
                 component.state = if serves { ComponentState::Ready } else { ComponentState::Unavailable };
             }
             if self.operation.phase == crate::Phase::Completed {

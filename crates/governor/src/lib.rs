@@ -74,8 +74,8 @@ pub use caller::{Caller, CallerKind};
 pub use change::{Change, Changes, Replacement, Upgrade};
 pub use component::{
     Component, ComponentError, ComponentState, component_scope, decide_begin_generation, decide_belongs,
-    decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_record_identity, decide_state,
-    decide_stopped,
+    decide_clear_unsafe, decide_forget, decide_mark_unsafe, decide_per_session, decide_record_identity,
+    decide_state, decide_stopped,
 };
 pub use components::Components;
 pub use compose::{decide_step, step_scope};

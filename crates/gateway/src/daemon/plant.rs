@@ -105,6 +105,8 @@ impl Plant {
     /// Lets components start and restart by themselves, as far as no operation has them.
     pub(super) async fn hands_on(&self) {
         for site in self.sites().filter(|site| site.gate().is_open()) {
+            let own = self.ctx.components.set_per_session(site.name(), site.fleet().is_some()).await;
+            grumble("a component could not be recorded", own);
             if let Some(fleet) = site.fleet() {
                 grumble("a component could not be recorded", self.open(fleet.gate().component()).await);
             }

@@ -2,7 +2,7 @@
 //! server of a shared component and for a session's own.
 
 use super::component::{Handle, Msg};
-use super::context::Context;
+use super::context::{Context, grumble};
 use super::revive::prove_old_tree_gone;
 use super::seat::Seat;
 use super::start::{self, NotStarted};
@@ -67,7 +67,14 @@ pub(super) async fn verify(
     match shake(&mut staged, &config).await {
         Ok(facts) => {
             let (server, facts) = (staged.server, Box::new(facts));
+            let generation = facts.generation;
             let verified = handle.ask(|verified| Msg::Ready { server, facts, verified }).await;
+            if handle.seat.session.is_some() {
+                // An operation records the component, and not each of its servers.
+                let state = ComponentState::Ready;
+                let ready = ctx.components.set_state(&handle.seat.record, generation, state, None).await;
+                grumble("a session's server could not be recorded", ready);
+            }
             verified.ok_or_else(|| (None, NotStarted::because("the daemon is ending")))
         }
         Err(error) => Err((Some(staged), error)),

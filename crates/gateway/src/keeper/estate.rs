@@ -41,7 +41,8 @@ impl Estate {
     /// # Errors
     /// The file system's.
     pub(crate) fn open(state_dir: &Path, patience: Duration) -> io::Result<Self> {
-        let dir = state_dir.join(KEPT_DIR);
+        // A keeper is somewhere else, and stays when the daemon is gone.
+        let dir = std::path::absolute(state_dir)?.join(KEPT_DIR);
         std::fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(&dir)?;
         Ok(Self { dir, patience, open: watch::Sender::default() })
     }

@@ -46,6 +46,29 @@ fn a_call_that_outlives_its_daemon_is_executed_once_and_its_answer_arrives() {
 }
 
 #[test]
+fn a_keeper_finds_its_files_when_the_configuration_was_named_from_beside_it() {
+    let mut rig = Plan::new().fault("files", &[]).build();
+    // As it is found where nobody names one: every path in it is relative.
+    rig.serve_under(&[
+        "sh",
+        "-c",
+        "cd \"$(dirname \"$3\")\" && exec \"$1\" --config tidegate.toml serve",
+        "beside",
+    ]);
+    let mut c1 = rig.connect("files", "c1");
+    let server = rig.server("files").clone();
+    let latch = server.latch("late");
+    let call = c1.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
+    server.executes("late");
+    let pid = rig.component("files")["pid"].clone();
+    rig.kill();
+    latch.open();
+    eventually("the server ends when nothing is left to do", || !is_running(&pid));
+    rig.serve();
+    assert_eq!(c1.result(&call)["structuredContent"]["text"], "late");
+}
+
+#[test]
 fn four_sessions_of_a_killed_daemon_are_served_again_without_doing_anything() {
     let mut rig = Plan::new().fault("files", &[]).fault("mail", &[]).start();
     let mut clients: Vec<Client> =

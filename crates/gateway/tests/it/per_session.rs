@@ -111,12 +111,15 @@ fn a_restart_drains_all_servers_and_one_unsafe_call_refuses_it_for_all() {
     let refused = rig.ended(&id);
     assert_eq!((&refused["phase"], &refused["holders"][0]["session"]), (&json!("Refused"), &json!("c1")));
     c2.result(&held);
+    let states = |rig: &Rig| (rig.component("files")["state"].clone(), server_of(rig, "c1")["state"].clone());
+    assert_eq!(states(&rig), (json!("ready"), json!("ready")), "it serves as before");
     latch.open();
     c1.result(&call);
     assert_eq!((&server_of(&rig, "c1")["pid"], &server_of(&rig, "c2")["pid"]), (&before, &other));
 
     let completed = rig.restarts(&["files"]);
     assert_eq!(completed["scope"], json!(["files"]));
+    assert_eq!(states(&rig), (json!("ready"), json!("ready")));
     for (client, before) in [(&mut c1, &before), (&mut c2, &other)] {
         client.tool("append", json!({ "text": "after" }));
         assert!(rig.component("files")["servers"].as_array().unwrap().iter().all(|it| it["pid"] != *before));
