@@ -150,7 +150,8 @@ pub enum NameRefusal {
 ///
 /// Without a name, all connections of one client process are one session. With a name: the same name after the client
 /// is dead is the same session; while it lives a second client gets the first of `NAME.2`, `NAME.3`, … that is free by
-/// the same rule, or, with `steal`, takes the name over.
+/// the same rule, or, with `steal`, takes the name over. Whoever has got a number keeps it for all its connections,
+/// whatever has become free since: one client that asks for one name is one session.
 ///
 /// # Errors
 /// [`NameRefusal`], when the session is another principal's or no name is free.
@@ -162,12 +163,19 @@ pub fn resolve_name(
     if wanted.owner != wanted.caller {
         return foreign(known, wanted);
     }
+    let is_mine = |k: &Known| !k.ended && same_process(&k.client, &wanted.client);
     let Some(name) = &wanted.name else {
-        let mine = known.iter().find(|(_, k)| !k.ended && same_process(&k.client, &wanted.client));
+        let mine = known.iter().find(|(_, k)| is_mine(k));
         return Ok(
             mine.map_or_else(|| Resolution::Fresh(fresh.clone()), |(name, _)| Resolution::Same(name.clone()))
         );
     };
+    if !wanted.steal
+        && !known.get(name).is_some_and(is_mine)
+        && let Some(kept) = numbered(name).find(|it| known.get(it).is_some_and(is_mine))
+    {
+        return Ok(Resolution::Suffixed { wanted: name.clone(), name: kept });
+    }
     match claim(known.get(name), wanted) {
         Claim::New => Ok(Resolution::Fresh(name.clone())),
         Claim::Mine => Ok(Resolution::Same(name.clone())),
@@ -236,11 +244,14 @@ fn suffixed(
     wanted: &Wanted,
     name: &SessionName,
 ) -> Result<Resolution, NameRefusal> {
-    for number in 2..=MAX_SUFFIX {
-        let Ok(candidate) = SessionName::new(&format!("{name}.{number}")) else { break };
-        if !matches!(claim(known.get(&candidate), wanted), Claim::Taken) {
-            return Ok(Resolution::Suffixed { wanted: name.clone(), name: candidate });
-        }
+    let free = numbered(name).find(|it| !matches!(claim(known.get(it), wanted), Claim::Taken));
+    match free {
+        Some(free) => Ok(Resolution::Suffixed { wanted: name.clone(), name: free }),
+        None => Err(NameRefusal::AllTaken { name: name.clone() }),
     }
-    Err(NameRefusal::AllTaken { name: name.clone() })
+}
+
+/// `NAME.2`, `NAME.3`, …: those that fit.
+fn numbered(name: &SessionName) -> impl Iterator<Item = SessionName> {
+    (2..=MAX_SUFFIX).map_while(move |number| SessionName::new(&format!("{name}.{number}")).ok())
 }

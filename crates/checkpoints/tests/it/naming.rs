@@ -67,7 +67,7 @@ fn further_clients_get_the_first_number_that_is_free_by_the_same_rule() {
     use Liveness::{Alive, Dead};
     let mine = [("work", held(2, Alive)), ("work.2", held(3, Alive)), ("work.3", held(1, Alive))];
     check(&mine, &asks(1, "work"), "name: \"work.3\"");
-    let dead = [("work", held(2, Alive)), ("work.2", held(3, Dead)), ("work.3", held(1, Alive))];
+    let dead = [("work", held(2, Alive)), ("work.2", held(3, Dead)), ("work.3", held(4, Alive))];
     check(&dead, &asks(1, "work"), "name: \"work.2\"");
     let mut all: Vec<(String, Known)> = vec![("work".to_owned(), held(2, Alive))];
     all.extend((2..=MAX_SUFFIX).map(|n| (format!("work.{n}"), held(2, Alive))));
@@ -75,6 +75,19 @@ fn further_clients_get_the_first_number_that_is_free_by_the_same_rule() {
     check(&all, &asks(1, "work"), "use `--session` with another name");
     let long = "x".repeat(128);
     check(&[(&long, held(2, Alive))], &asks(1, &long), "use `--session` with another name");
+}
+
+#[test]
+fn whoever_has_a_number_keeps_it_whatever_becomes_free() {
+    use Liveness::{Alive, Dead};
+    let kept = "Suffixed { wanted: \"work\", name: \"work.3\" }";
+    let died = [("work", held(2, Dead)), ("work.2", held(3, Dead)), ("work.3", held(1, Alive))];
+    check(&died, &asks(1, "work"), kept);
+    check(&died, &asks(4, "work"), "Same(\"work\")");
+    check(&died, &Wanted { steal: true, ..asks(1, "work") }, "Same(\"work\")");
+    check(&[("work", ended()), ("work.3", held(1, Alive))], &asks(1, "work"), kept);
+    check(&[("work", held(1, Alive)), ("work.3", held(1, Alive))], &asks(1, "work"), "Same(\"work\")");
+    check(&[("work", held(2, Dead)), ("work.3", ended())], &asks(1, "work"), "Same(\"work\")");
 }
 
 #[test]
@@ -109,6 +122,18 @@ fn only_ones_own_dead_sessions_can_be_resumed_by_another_client() {
     assert!(may("local", &ended()).is_ok());
     assert!(may("local", &held(1, Liveness::Unknown)).is_err());
     assert!(may("reviewer", &held(1, Liveness::Dead)).is_err());
+}
+
+#[test]
+fn a_client_is_one_session_when_the_one_before_it_dies_between_its_connections() {
+    let world = World::new();
+    let before = world.attach(1, "work", "a1").unwrap();
+    let first = world.attach(2, "work", "b1").unwrap();
+    world.probe.dies(1);
+    let second = world.attach(2, "work", "b2").unwrap();
+    assert_eq!(first.session.name, name("work.2"));
+    assert_eq!(second.session, first.session);
+    assert_eq!(world.attach(3, "work", "c1").unwrap().session, before.session);
 }
 
 #[test]
