@@ -1,23 +1,33 @@
 //! `cargo xtask mutants`: the decisions changed one at a time by cargo-mutants, and the tests asked whether they notice.
 //! `fixtures/mutants.toml` says which files are decisions, and which mutants nobody could notice and why: that list only
 //! shrinks. A mutant that hangs its tests is one that is noticed.
+//!
+//! A mutant costs seconds: all of them are built in one copy of the tree, incrementally and without optimisation, and only
+//! the tests of their own package are asked.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
+use crate::clock::Stopwatch;
 use crate::workspace::Workspace;
 
 /// What is mutated, and what may survive.
 pub(crate) const LIST: &str = "fixtures/mutants.toml";
-/// Where each module's results are kept, below `target/tidegate`.
-const RESULTS: &str = "mutants";
-/// How long the tests of one mutant may take before it counts as hanging: several times what the slowest package's take
-/// on a busy machine.
-const TIMEOUT_S: &str = "120";
+/// Where the copy of the tree is built, below `target`, and where each module's results are kept, below `target/tidegate`.
+const MUTANTS: &str = "mutants";
+/// The copy that is mutated, below the former.
+const TREE: &str = "tree";
+/// A mutant hangs when its tests take this many times what they take without it, and this many seconds at least: the
+/// machine may be busier by then.
+const HANGS: [&str; 4] = ["--timeout-multiplier", "5", "--minimum-test-timeout", "15"];
+/// Debug information is not read by anybody here, and changing one function should build no more than it must.
+const QUICK: [(&str, &str); 2] = [("CARGO_INCREMENTAL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "false")];
 /// A decision has no value by default, so what returns one instead of deciding never compiles.
 const NEVER_COMPILES: &str = r"Decision::(new|from|from_iter)\(";
 /// cargo-mutants' own exit codes: every mutant caught, some survived, some hung. Anything else is no result.
@@ -78,7 +88,7 @@ struct Outcome {
 impl Mutants {
     fn read(workspace: &Workspace) -> anyhow::Result<Self> {
         let file = workspace.root.join(LIST);
-        let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         Self::parse(&text).with_context(|| format!("read {}", file.display()))
     }
 
@@ -172,40 +182,92 @@ fn is_installed() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Mutates a copy of the tree. Copies of all modules are built in one directory, so that what they depend on is built once.
+/// Mutates the copy of the tree. It stays where it is, so that what hasn't changed since the last run isn't built again.
 fn mutate(workspace: &Workspace, name: &str, module: &Module, list: bool) -> anyhow::Result<Option<Outcome>> {
-    let results = workspace.results().join(RESULTS).join(name);
+    let target = workspace.target.join(MUTANTS);
+    let tree = Workspace { root: target.join(TREE), target };
+    bring_up_to_date(workspace, &tree)?;
+    let output = workspace.results().join(MUTANTS).join(name);
+    fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
     let mut command = Command::new("cargo");
-    command.args(["mutants", "--package", &module.package, "--test-package", &module.package]);
-    command.args(["--test-tool", "nextest", "--no-shuffle", "--colors", "never", "--timeout", TIMEOUT_S]);
-    command.args(["--exclude-re", NEVER_COMPILES]);
+    command.args(["mutants", "--in-place", "--package", &module.package, "--test-package", &module.package]);
+    command.args(["--test-tool", "nextest", "--colors", "never", "--exclude-re", NEVER_COMPILES]);
     for file in &module.files {
         command.args(["--file", file]);
     }
+    command.env("CARGO_TARGET_DIR", &tree.target).envs(QUICK).current_dir(&tree.root);
     if list {
-        command.arg("--list");
-    } else {
-        std::fs::create_dir_all(&results).with_context(|| format!("create {}", results.display()))?;
-        command.arg("--output").arg(&results);
-        for argument in ["--fail-fast", "-E", &module.tests] {
-            command.arg(format!("--cargo-test-arg={argument}"));
-        }
+        let status = command.arg("--list").status().context("start cargo mutants")?;
+        return if status.success() {
+            Ok(None)
+        } else {
+            bail!("cargo mutants has no list for {name} ({status})")
+        };
     }
-    command.env("CARGO_TARGET_DIR", workspace.target.join(RESULTS)).current_dir(&workspace.root);
-    let status = command.status().context("start cargo mutants")?;
-    if list {
-        return Ok(None);
+    command.args(HANGS).args(["--caught", "--unviable", "--output"]).arg(&output);
+    let unoptimised = format!("--config=profile.dev.package.{}.opt-level=0", module.package);
+    for argument in ["--lib", "--test=it", &unoptimised] {
+        command.arg(format!("--cargo-arg={argument}"));
     }
+    for argument in ["--fail-fast", "-E", &module.tests] {
+        command.arg(format!("--cargo-test-arg={argument}"));
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo mutants")?;
+    if let Some(said) = child.stdout.take() {
+        tell_progress(BufReader::new(said).lines().map_while(Result::ok));
+    }
+    let status = child.wait().context("wait for cargo mutants")?;
     if !status.code().is_some_and(|code| RESULT_CODES.contains(&code)) {
         bail!("cargo mutants gave no result for {name} ({status}); its words are above");
     }
-    Ok(Some(outcome(&results.join("mutants.out"))?))
+    Ok(Some(outcome(&output.join("mutants.out"))?))
+}
+
+/// Makes a copy of the tree what the tree is. Only what differs is written: the rest was built by an earlier run.
+fn bring_up_to_date(workspace: &Workspace, copy: &Workspace) -> anyhow::Result<()> {
+    fs::create_dir_all(&copy.root).with_context(|| format!("create {}", copy.root.display()))?;
+    let files = workspace.files()?;
+    for file in &files {
+        let (from, to) = (workspace.root.join(file), copy.root.join(file));
+        let text = fs::read(&from).with_context(|| format!("read {}", from.display()))?;
+        if fs::read(&to).is_ok_and(|old| old == text) {
+            continue;
+        }
+        fs::create_dir_all(to.parent().unwrap_or(&copy.root))
+            .with_context(|| format!("create {}", to.display()))?;
+        fs::copy(&from, &to).with_context(|| format!("write {}", to.display()))?;
+    }
+    let gone = |file: &PathBuf| files.binary_search(file).is_err();
+    for file in copy.files()?.iter().filter(|file| gone(file)) {
+        fs::remove_file(copy.root.join(file)).with_context(|| format!("remove {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Repeats what cargo-mutants says, each mutant with how many there are and how long the rest will take.
+fn tell_progress(lines: impl Iterator<Item = String>) {
+    let (mut all, mut done, mut watch) = (0_u32, 0, Stopwatch::start());
+    for line in lines {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Found"), Some(count)) => all = count.parse().unwrap_or(all),
+            (Some("ok"), _) => watch = Stopwatch::start(),
+            (Some("caught" | "MISSED" | "TIMEOUT" | "unviable"), _) => {
+                done += 1;
+                let left = watch.elapsed() / done * all.saturating_sub(done);
+                println!("{done}/{all}, about {} s left: {line}", left.as_secs());
+                continue;
+            }
+            _ => {}
+        }
+        println!("{line}");
+    }
 }
 
 fn outcome(dir: &Path) -> anyhow::Result<Outcome> {
     let lines = |name: &str| -> anyhow::Result<Vec<String>> {
         let file = dir.join(name);
-        let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
         Ok(text.lines().map(without_place).collect())
     };
     Ok(Outcome {

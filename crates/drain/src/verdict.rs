@@ -26,12 +26,14 @@ pub enum Verdict {
 /// anything mutating, idempotent or detached refuses the drain.
 #[must_use]
 pub fn verdict(holders: &[Holder], deadline_passed: bool) -> Verdict {
-    let cut = is_planted("read-only-work-is-not-waited-for") && !holders.iter().any(Holder::blocks);
-    if holders.is_empty() || cut {
+    let blocks = holders.iter().any(Holder::blocks);
+    let is_waited_for =
+        if is_planted("read-only-work-is-not-waited-for") { blocks } else { !holders.is_empty() };
+    if !is_waited_for {
         Verdict::Drained { read_only: Vec::new() }
     } else if !deadline_passed {
         Verdict::Wait
-    } else if holders.iter().any(Holder::blocks) && !is_planted("unsafe-work-times-out") {
+    } else if blocks && !is_planted("unsafe-work-times-out") {
         Verdict::Refused { holders: holders.to_vec() }
     } else {
         Verdict::Drained { read_only: holders.to_vec() }

@@ -56,6 +56,48 @@ fn what_flaps_is_not_quiet_while_it_still_fails() {
 }
 
 #[test]
+fn what_has_recovered_does_not_recover_again() {
+    let recovers_once = |failures| {
+        let world = World::new();
+        fail_and_recover(&world, failures, Duration::from_secs(3));
+        let once = world.raw();
+        let state = wait(world.incidents.recovered(KIND, "files")).unwrap();
+        assert_eq!(world.raw(), once);
+        state
+    };
+    assert_eq!(recovers_once(0), None);
+    assert_eq!(recovers_once(1), Some(IncidentState::Resolved));
+    assert_eq!(
+        recovers_once(10),
+        Some(IncidentState::Open),
+        "it flaps, and the quiet began when it recovered first"
+    );
+}
+
+#[test]
+fn an_incident_says_what_its_last_report_said() {
+    let world = World::new();
+    let id = wait(world.incidents.report(&crashed("files"))).unwrap().id;
+    world.clock.advance_to(5_000);
+    let last = Report {
+        title: "files ended with status 2".to_owned(),
+        scope: Some("files".parse().unwrap()),
+        operation: Some("op-2".parse().unwrap()),
+        session: Some("local/s2".parse().unwrap()),
+        ..crashed("files")
+    };
+    wait(world.incidents.report(&last)).unwrap();
+    let incident = wait(world.incidents.get(&id)).unwrap();
+    assert_eq!(incident.title, last.title);
+    assert_eq!(
+        (incident.scope, incident.operation, incident.session),
+        (last.scope, last.operation, last.session)
+    );
+    assert_eq!(incident.last_seen, world.now().wall);
+    assert!(incident.first_seen < incident.last_seen);
+}
+
+#[test]
 fn an_acknowledged_incident_stays_acknowledged_when_it_is_reported_again_and_keeps_its_worst_severity() {
     let world = World::new();
     let id = wait(world.incidents.report(&crashed("files"))).unwrap().id;
