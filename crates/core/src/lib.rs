@@ -13,6 +13,7 @@
 
 mod action;
 mod fence;
+mod held;
 mod ids;
 #[doc(hidden)]
 pub mod planted;
@@ -24,6 +25,7 @@ mod work;
 
 pub use action::NextAction;
 pub use fence::{Epoch, Fence, ParseFenceError, Revision};
+pub use held::HeldLease;
 pub use ids::{
     ComponentName, DrainId, IdError, IncidentId, MAX_NAME_BYTES, OperationId, PrincipalName, SessionId,
     SessionName,

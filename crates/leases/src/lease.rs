@@ -6,8 +6,9 @@ use crate::key::PREFIX;
 use crate::{LeaseKey, Outcome};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    Deadline, Fence, Now, ProcessIdentity, SessionId, WallTime, WorkClass, millis, opt_millis,
+    Deadline, Fence, HeldLease, Now, ProcessIdentity, SessionId, WallTime, WorkClass, millis, opt_millis,
 };
 use tidegate_store::{ReadError, Record, View};
 
@@ -166,6 +167,19 @@ impl Lease {
     #[must_use]
     pub fn max_deadline_on(&self, now: &Now) -> Option<Deadline> {
         self.max_deadline.map(|d| on(d, self.max_ttl.unwrap_or(self.ttl), now))
+    }
+
+    /// As whoever admits work under it sees it; `None` when nobody holds it.
+    #[must_use]
+    pub fn held(&self, now: &Now) -> Option<HeldLease> {
+        if self.state != LeaseState::Held {
+            return None;
+        }
+        // Only proof of its holder's death ends a mutating one, or its longest time.
+        let renewed = (self.class != WorkClass::Mutating).then(|| self.deadline_on(now));
+        let until = renewed.into_iter().chain(self.max_deadline_on(now)).map(|deadline| deadline.at_ms);
+        let until_ms = until.min().filter(|_| !is_planted("what-has-run-out-still-admits"));
+        Some(HeldLease { session: self.owner.session.clone(), fence: self.fence, until_ms })
     }
 
     /// The lease as the JSON object of the public contract, with its history.

@@ -11,9 +11,10 @@ use crate::{
     Acquire, Adopt, Facts, Freeze, Freshness, Granted, Lease, LeaseEffect, LeaseError, LeaseKey,
     LeaseOutcome, NoSessions, Owner, PREFIX, Release, Renew, Sessions, Settle, Swept, Vigil,
 };
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_core::{Clock, Deadline, Entropy, Fence, Liveness, Now, Probe, SessionId};
+use tidegate_core::{Clock, Deadline, Entropy, Fence, HeldLease, Liveness, Now, Probe, SessionId};
 use tidegate_store::{Done, Scope, Store, View, transact};
 
 /// The leases of a store. Cheap to clone; clones share what they know of the manager's own absences.
@@ -236,6 +237,15 @@ impl Leases {
     pub async fn list(&self) -> Result<Vec<Lease>, LeaseError> {
         let listing = self.store.list(PREFIX).await?;
         Ok(load_all(&View::new(listing.epoch, listing.revision, listing.records))?)
+    }
+
+    /// Who holds which lease now, by its name: what whoever admits work under leases has to know.
+    ///
+    /// # Errors
+    /// The store's. Then nobody can be taken for a holder.
+    pub async fn held(&self) -> Result<BTreeMap<String, HeldLease>, LeaseError> {
+        let (leases, now) = (self.list().await?, self.clock.now());
+        Ok(leases.iter().filter_map(|lease| Some((lease.key.to_string(), lease.held(&now)?))).collect())
     }
 
     /// Everything known about the holders in a view, for decisions that are composed elsewhere.

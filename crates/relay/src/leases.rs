@@ -4,7 +4,8 @@
 use crate::classify::glob_matches;
 use crate::message::{Message, members};
 use std::collections::BTreeMap;
-use tidegate_core::{Fence, Now, SessionId};
+use tidegate_core::planted::is_planted;
+use tidegate_core::{HeldLease, Now, SessionId};
 
 /// Where in a call its arguments are, as a JSON pointer.
 const ARGUMENTS: &str = "/params/arguments";
@@ -148,17 +149,6 @@ fn scalar(json: &str, pointer: &str) -> Option<String> {
     }
 }
 
-/// A lease that is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldLease {
-    /// By whom.
-    pub session: SessionId,
-    /// Under which token.
-    pub fence: Fence,
-    /// Until when, in milliseconds of the boot-time clock; `None`: as long as its holder lives.
-    pub until_ms: Option<u64>,
-}
-
 /// Who holds what, by the name of the lease.
 pub(crate) type HeldLeases = BTreeMap<String, HeldLease>;
 
@@ -175,16 +165,17 @@ pub(crate) fn missing(
     if needed.is_empty() {
         return None;
     }
-    let holds = |name: &String| {
-        held.get(name)
-            .filter(|it| it.session == *session && it.until_ms.is_none_or(|until_ms| now.boot_ms < until_ms))
-    };
+    let any = is_planted("anybodys-lease-will-do");
+    let is_its = |it: &&HeldLease| it.session == *session || any;
+    let lasts = |it: &&HeldLease| it.until_ms.is_none_or(|until_ms| now.boot_ms < until_ms);
+    let holds = |name: &String| held.get(name).filter(is_its).filter(lasts);
     if let Some(name) = needed.iter().find(|name| holds(name).is_none()) {
         return Some(name.clone());
     }
     // A caller that names its fence must mean the grant that is in force, of one of its leases.
     let believed = scalar(call.line(), FENCE)?;
-    let in_force = needed.iter().filter_map(holds).any(|it| it.fence.to_string() == believed);
+    let any = is_planted("an-old-fence-is-believed");
+    let in_force = needed.iter().filter_map(holds).any(|it| it.fence.to_string() == believed || any);
     if in_force { None } else { needed.into_iter().next() }
 }
 

@@ -57,7 +57,7 @@ pub use handshake::{
 pub use hold::{DEFAULT_HOLD, MAX_HELD, MAX_HELD_BYTES};
 pub use ids::{MAX_ID_BYTES, RawId, StreamId};
 pub use introduction::{Introduction, Sharing};
-pub use leases::{HeldLease, LeaseRuleError, LeaseRules};
+pub use leases::{LeaseRuleError, LeaseRules};
 pub use lifecycle::Marked;
 pub use lists::{List, ListCache, ListError, MAX_LIST_BYTES, Pages};
 pub use message::{Kind, MAX_DEPTH, MAX_LINE_BYTES, Message, MessageError, Rejected, salvage_id};

@@ -3,7 +3,7 @@
 
 use crate::asks::Asks;
 use crate::hold::HoldQueue;
-use crate::leases::{HeldLease, HeldLeases};
+use crate::leases::HeldLeases;
 use crate::pending::Pending;
 use crate::refusal::RefusalKind;
 use crate::subscriptions::{StreamFacts, Subscriptions};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    ComponentName, Generation, IncidentId, NextAction, Now, OperationId, SessionId, WorkClass,
+    ComponentName, Generation, HeldLease, IncidentId, NextAction, Now, OperationId, SessionId, WorkClass,
 };
 use tidegate_drain::{Gate, Permit};
 

@@ -68,6 +68,10 @@ pub const BUGS: &[Bug] = &[
     bug(6, "orphaned-without-an-incident", "a lease is orphaned and nobody is told"),
     bug(6, "a-restart-releases-leases", "a restart releases what it should carry over"),
     bug(6, "a-restore-keeps-its-epoch", "after a restore fences are given out again"),
+    bug(6, "anybodys-lease-will-do", "a call passes under a lease that another session holds"),
+    bug(6, "an-old-fence-is-believed", "a call passes under a fence that isn't in force any more"),
+    bug(6, "what-has-run-out-still-admits", "a call passes under a lease that has run out"),
+    bug(6, "a-lease-is-looked-at-once", "a call that was held passes under a lease that is lost by then"),
     bug(
         7,
         "the-unknown-is-not-recorded",

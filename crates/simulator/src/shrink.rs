@@ -92,6 +92,7 @@ fn candidates(story: &Story) -> Vec<Story> {
         change(&|it| it.components[nth].call_timeout_ms = None);
         change(&|it| it.components[nth].in_process = false);
         change(&|it| it.components[nth].replay = false);
+        change(&|it| it.components[nth].leased = false);
     }
     all
 }

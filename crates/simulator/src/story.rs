@@ -11,6 +11,8 @@ use tidegate_governor::Policy;
 
 /// Every so many seeds nothing goes wrong but one restart, and the same seed runs without it for comparison.
 pub(crate) const CALM_EVERY: u64 = 8;
+/// Components whose mutating calls need a lease: few enough that the others see most of the work.
+const LEASED_PER_MILLE: u32 = 150;
 /// Every operator and every agent there is a credential for, whether they come or not.
 const OPERATORS: [&str; 2] = ["ann", "ben"];
 const AGENTS: [&str; 2] = ["reviewer", "worker"];
@@ -64,6 +66,9 @@ pub(crate) struct ComponentPlan {
     pub(crate) replay: bool,
     /// After what time Tidegate gives a call up.
     pub(crate) call_timeout_ms: Option<u64>,
+    /// Its mutating calls name the lease that they need.
+    #[serde(default)]
+    pub(crate) leased: bool,
 }
 
 impl ComponentPlan {
@@ -145,7 +150,7 @@ impl Story {
         let calm = seed.is_multiple_of(CALM_EVERY);
         let mut names = vec!["files", "mail", "index"];
         names.truncate(if calm { 3 } else { rng.usize(2..=3) });
-        let components: Vec<ComponentPlan> =
+        let mut components: Vec<ComponentPlan> =
             names.into_iter().map(|it| component(&mut rng, it, calm)).collect();
         let mut sessions: Vec<SessionPlan> =
             (1..=rng.u32(3..=5)).map(|number| session(&mut rng, number, &components)).collect();
@@ -156,6 +161,13 @@ impl Story {
                 asks: true,
                 ..session(&mut rng, 9, &components)
             });
+        }
+        if !calm {
+            // Drawn apart, so that what was drawn before stays what it was.
+            let mut rng = generator(seed, "leased components");
+            components
+                .iter_mut()
+                .for_each(|component| component.leased = happens(&mut rng, LEASED_PER_MILLE));
         }
         let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
         Self {
@@ -198,7 +210,8 @@ impl Story {
 fn component(rng: &mut fastrand::Rng, it: &str, calm: bool) -> ComponentPlan {
     let timeout_ms = rng.u64(1_000..8_000);
     let call_timeout_ms = (happens(rng, 300) && !calm).then_some(timeout_ms);
-    ComponentPlan { name: name(it), in_process: rng.bool(), replay: rng.bool(), call_timeout_ms }
+    let (in_process, replay) = (rng.bool(), rng.bool());
+    ComponentPlan { name: name(it), in_process, replay, call_timeout_ms, leased: false }
 }
 
 fn session(rng: &mut fastrand::Rng, number: u32, components: &[ComponentPlan]) -> SessionPlan {

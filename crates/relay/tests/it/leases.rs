@@ -2,8 +2,8 @@
 
 use crate::world::{World, session};
 use std::collections::BTreeMap;
-use tidegate_core::{DrainId, Fence};
-use tidegate_relay::{HeldLease, LeaseRules, RelayConfig};
+use tidegate_core::{DrainId, Fence, HeldLease};
+use tidegate_relay::{LeaseRules, RelayConfig};
 
 fn world() -> World {
     let leases = LeaseRules::new([("write".to_owned(), "files/{/path}".to_owned())]).unwrap();

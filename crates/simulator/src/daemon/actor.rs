@@ -76,7 +76,9 @@ impl Actor {
     /// Runs until the daemon dies.
     async fn run(mut self, mut inbox: Receiver<Msg>) {
         loop {
-            match self.next(&mut inbox).await {
+            let told = self.next(&mut inbox).await;
+            self.look_at_leases().await;
+            match told {
                 Some(msg) => self.told(msg).await,
                 None => {
                     let effects = self.relay.tick(&self.ctx.now());
@@ -99,6 +101,21 @@ impl Actor {
             if rung { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
+    }
+
+    /// Tells the relay who holds which lease, where that decides anything: whatever comes next may release what it holds.
+    async fn look_at_leases(&mut self) {
+        if !self.relay.asks_for_leases() {
+            return;
+        }
+        let component = self.plan.name.clone();
+        self.ctx.world.see(observe::Seen::LeasesLookedAt { component: component.clone() });
+        // Unless it can be read, nobody holds any.
+        let held = self.ctx.grumble("the leases can't be read", self.ctx.leases.held().await);
+        if held.is_none() {
+            self.ctx.world.see(observe::Seen::LeasesUnread { component });
+        }
+        self.relay.leases_are(held.unwrap_or_default());
     }
 
     pub(super) async fn told(&mut self, msg: Msg) {

@@ -36,7 +36,7 @@ use tidegate_drain::Gate;
 use tidegate_governor::{Caller, Components, Governor, Parts, Upkeep};
 use tidegate_incidents::Incidents;
 use tidegate_leases::Leases;
-use tidegate_relay::{Classified, Classifier, Relay, RelayConfig};
+use tidegate_relay::{Classified, Classifier, LeaseRules, Relay, RelayConfig};
 use tidegate_store::Store;
 
 /// Calls in flight to one component: more than anybody here makes at a time.
@@ -193,12 +193,16 @@ impl Daemon {
     }
 }
 
+#[allow(clippy::expect_used)] // The rule is a constant; `LeaseRules::new` has its own tests.
 fn relay_config(world: &World, plan: &ComponentPlan) -> RelayConfig {
     let rules = ["read", "put", "write", "extra"].map(|tool| {
         let class = World::class_of(tool);
         (tool.to_owned(), Classified { class, replay: tool == "put" && plan.replay })
     });
+    // The name of the lease is an argument of the call.
+    let leases = plan.leased.then(|| ("write".to_owned(), "{/lease}".to_owned()));
     RelayConfig {
+        leases: LeaseRules::new(leases).expect("a lease named by an argument is a rule"),
         hold: world.story.hold(),
         call_timeout: plan.call_timeout(),
         classifier: Classifier::new(rules, false),

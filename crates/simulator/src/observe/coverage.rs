@@ -60,7 +60,7 @@ const NEXT_ACTIONS: [&str; 9] = [
     "ContactOperator",
 ];
 /// What is counted beside the four kinds, and has to be reached like them.
-const MARKS: [&str; 21] = [
+const MARKS: [&str; 24] = [
     "answered during a drain",
     "approval by one who may",
     "approval by one who may not",
@@ -78,10 +78,13 @@ const MARKS: [&str; 21] = [
     "lease orphaned",
     "lease released",
     "machine slept",
+    "refused an old fence",
     "released late",
     "second daemon refused",
     "store restored",
     "tried to release another's lease",
+    "worked under a fence",
+    "worked under a lease",
 ];
 
 /// What these worlds can't come to, and why.
@@ -90,7 +93,6 @@ pub const UNREACHABLE: &[(&str, &str)] = &[
         "refusal restart_refused",
         "the gateway's API answers with it; here its callers get the governor's own words",
     ),
-    ("refusal lease_required", "the gateway's own rooms ask for leases at admission"),
     ("incident start_failed", "nothing reports it: a start that fails is part of a restart or of a crash"),
     ("incident verify_failed", "nothing reports it: as start_failed"),
     ("incident lease_expired", "nothing reports it: an expiry is in the lease's history"),
@@ -148,7 +150,11 @@ impl Coverage {
             component.is_some_and(|it| it.closed_in.is_some())
         };
         match seen {
-            Seen::Delivered { outcome: Outcome::Refused(refused), .. } => {
+            Seen::Delivered { call, outcome: Outcome::Refused(refused), .. } => {
+                let fence = truth.calls.get(call).and_then(|it| it.lease.as_ref()?.fence);
+                if refused.kind == "lease_required" && fence.is_some() {
+                    self.mark("refused an old fence");
+                }
                 add(&mut self.refusals, &refused.kind);
                 add(&mut self.next_actions, &refused.action);
             }
@@ -160,6 +166,15 @@ impl Coverage {
                 self.mark("approval by one who may not");
             }
             Seen::Approving { .. } => self.mark("approval by one who may"),
+            Seen::Received { call, .. } => {
+                if let Some(lease) = truth.calls.get(call).and_then(|it| it.lease.as_ref()) {
+                    self.mark(if lease.fence.is_some() {
+                        "worked under a fence"
+                    } else {
+                        "worked under a lease"
+                    });
+                }
+            }
             Seen::Kept { .. } => self.mark("fact kept"),
             Seen::DaemonDied => self.mark("daemon died"),
             Seen::Restored => self.mark("store restored"),

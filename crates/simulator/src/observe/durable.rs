@@ -20,6 +20,8 @@ pub(crate) struct Durable {
     pub(crate) operations: BTreeMap<OperationId, Operation>,
     pub(crate) incidents: BTreeMap<IncidentId, Incident>,
     pub(crate) leases: BTreeMap<String, Lease>,
+    /// What each lease has been, and from which step on.
+    holders: BTreeMap<String, Vec<(u64, Lease)>>,
     pub(crate) components: BTreeMap<ComponentName, Component>,
     pub(crate) drains: BTreeMap<ComponentName, DrainRecord>,
     /// A lease whose fence has fallen, which none ever may.
@@ -31,6 +33,7 @@ impl Durable {
     pub(crate) fn refresh(
         &mut self,
         memory: &MemoryStore,
+        step: u64,
         coverage: &mut Coverage,
     ) -> Result<bool, Violation> {
         let revision = memory.stable_revision();
@@ -47,7 +50,7 @@ impl Durable {
         for record in &listing.records {
             gone.remove(&record.key);
             if self.fences.insert(record.key.clone(), record.fence) != Some(record.fence) {
-                self.read(record, coverage)
+                self.read(record, step, coverage)
                     .map_err(|what| Violation::new(Rule::Bullet(10), format!("{}: {what}", record.key)))?;
             }
         }
@@ -58,7 +61,7 @@ impl Durable {
         Ok(true)
     }
 
-    fn read(&mut self, record: &Record, coverage: &mut Coverage) -> Result<(), String> {
+    fn read(&mut self, record: &Record, step: u64, coverage: &mut Coverage) -> Result<(), String> {
         let (prefix, name) = record.key.as_str().split_once('/').unwrap_or_default();
         let view = View::new(record.fence.epoch, record.fence.revision, [record.clone()]);
         match prefix {
@@ -81,7 +84,7 @@ impl Durable {
                 for lease in load_all(&view).map_err(|error| error.to_string())? {
                     coverage.lease(&lease);
                     let fence = lease.fence;
-                    let before = self.leases.insert(name.to_owned(), lease);
+                    let before = self.lease_is(name, step, lease);
                     if before.is_some_and(|before| before.fence > fence) {
                         self.fallen_fence = Some(name.to_owned());
                     }
@@ -98,6 +101,19 @@ impl Durable {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A lease is this, from `step` on; what it was before.
+    pub(crate) fn lease_is(&mut self, key: &str, step: u64, lease: Lease) -> Option<Lease> {
+        self.holders.entry(key.to_owned()).or_default().push((step, lease.clone()));
+        self.leases.insert(key.to_owned(), lease)
+    }
+
+    /// What was durable of a lease in any step from `step` on, and in the one before it.
+    pub(crate) fn lease_since(&self, key: &str, step: u64) -> impl Iterator<Item = &Lease> {
+        let all = self.holders.get(key).map(Vec::as_slice).unwrap_or_default();
+        let before = all.iter().filter(|(at, _)| *at < step).count();
+        all.iter().skip(before.saturating_sub(1)).map(|(_, lease)| lease)
     }
 
     /// Changes whenever anything durable does.

@@ -12,7 +12,7 @@ pub(crate) use durable::Durable;
 pub(crate) use invariants::{Rule, Violation};
 #[cfg(test)]
 pub(crate) use seen::Refused;
-pub(crate) use seen::{CallId, Fact, Outcome, Seen, answered_by};
+pub(crate) use seen::{CallId, Fact, Needed, Outcome, Seen, answered_by};
 pub(crate) use truth::{Call, ComponentTruth, Truth};
 
 use crate::world::World;
@@ -46,7 +46,7 @@ impl Observer {
         if restored {
             self.durable = Durable::default();
         }
-        let changed = self.durable.refresh(memory, &mut self.coverage)?;
+        let changed = self.durable.refresh(memory, world.step(), &mut self.coverage)?;
         if news.is_empty() && !changed {
             return Ok(());
         }

@@ -25,6 +25,23 @@ impl fmt::Display for CallId {
     }
 }
 
+/// The lease that a call names, because its component asks for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Needed {
+    pub(crate) key: String,
+    /// The fence under which its client believes to hold it, where it says that.
+    pub(crate) fence: Option<Fence>,
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fence {
+            None => f.write_str(&self.key),
+            Some(fence) => write!(f, "{} under {fence}", self.key),
+        }
+    }
+}
+
 /// A refusal as its client reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -139,6 +156,14 @@ pub(crate) enum Seen {
         component: ComponentName,
         drain: DrainId,
     },
+    /// A component's actor begins to look who holds which lease, for what it decides next.
+    LeasesLookedAt {
+        component: ComponentName,
+    },
+    /// It could not see that.
+    LeasesUnread {
+        component: ComponentName,
+    },
     /// A client makes a request.
     Sent {
         call: CallId,
@@ -148,6 +173,7 @@ pub(crate) enum Seen {
         replay: bool,
         /// Its tool, or its method.
         tool: String,
+        lease: Option<Needed>,
     },
     /// A server reads a request that no client has made; decided in the step `decided`.
     ReadOwn {
@@ -166,6 +192,10 @@ pub(crate) enum Seen {
     },
     /// It has taken effect.
     Committed {
+        call: CallId,
+    },
+    /// The server is done with it, answered or not.
+    Finished {
         call: CallId,
     },
     /// The daemon has read the server's answer to it.

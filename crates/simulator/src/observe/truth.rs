@@ -1,6 +1,6 @@
 //! What is known of the world from what was seen, step by step. It keeps, and judges nothing.
 
-use super::{CallId, Durable, Fact, Outcome, Seen};
+use super::{CallId, Durable, Fact, Needed, Outcome, Seen};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{ComponentName, Fence, Generation, OperationId, SessionId, WorkClass};
@@ -14,7 +14,14 @@ pub(crate) struct Call {
     pub(crate) class: WorkClass,
     pub(crate) replay: bool,
     pub(crate) tool: String,
+    /// The lease that it names.
+    pub(crate) lease: Option<Needed>,
     pub(crate) sent_ms: u64,
+    pub(crate) sent_in: u64,
+    /// The step in which its server read it, as long as that is at it.
+    pub(crate) executing_since: Option<u64>,
+    /// Its session, or an operator, has given its lease away meanwhile.
+    pub(crate) let_go: bool,
     /// How long it took until its client had an answer.
     pub(crate) latency_ms: Option<u64>,
     /// Something happened to its component while it was under way.
@@ -44,6 +51,8 @@ pub(crate) struct ComponentTruth {
     pub(crate) closed_in: Option<u64>,
     serving: bool,
     pub(crate) running: BTreeMap<u32, Generation>,
+    /// The step, and the time, in which it was last looked who holds which lease.
+    pub(crate) looked_at_leases: (u64, u64),
     /// Tidegate itself gives its calls up after a while.
     pub(crate) times_out: bool,
 }
@@ -139,8 +148,13 @@ impl Truth {
                 });
             }
             Seen::Serving { component, .. } => self.component(component, |it| it.serving = true),
-            Seen::Stopping { component, .. } | Seen::Crashed { component } => {
+            Seen::Stopping { component, .. } => {
                 self.component(component, |it| it.serving = false);
+                self.disturb(component);
+            }
+            Seen::Crashed { component } => {
+                self.component(component, |it| it.serving = false);
+                self.executes_nothing(component);
                 self.disturb(component);
             }
             Seen::Died { component, pid, .. } => {
@@ -148,6 +162,7 @@ impl Truth {
                     it.running.remove(pid);
                     it.serving = false;
                 });
+                self.executes_nothing(component);
                 self.disturb(component);
             }
             Seen::GateClosed { component, .. } => {
@@ -158,7 +173,7 @@ impl Truth {
             Seen::GateUnclosed { component } | Seen::GateOpened { component, .. } => {
                 self.component(component, |it| it.closed_in = None);
             }
-            Seen::Sent { call, session, component, class, replay, tool } => {
+            Seen::Sent { call, session, component, class, replay, tool, lease } => {
                 let calm = self.components.get(component).is_some_and(ComponentTruth::is_calm);
                 let connected = self.connected.contains(&(session.clone(), component.clone()));
                 let call_truth = Call {
@@ -167,7 +182,11 @@ impl Truth {
                     class: *class,
                     replay: *replay,
                     tool: tool.clone(),
+                    lease: lease.clone(),
                     sent_ms: self.now_ms,
+                    sent_in: self.step,
+                    executing_since: None,
+                    let_go: false,
                     latency_ms: None,
                     disturbed: !calm || !connected,
                     received: 0,
@@ -180,7 +199,19 @@ impl Truth {
                 };
                 self.calls.insert(call.clone(), call_truth);
             }
-            Seen::Received { call, .. } => self.call(call, |it| it.received += 1),
+            Seen::Received { call, .. } => {
+                let step = self.step;
+                self.call(call, |it| {
+                    it.received += 1;
+                    it.executing_since = Some(step);
+                });
+            }
+            Seen::Finished { call } => self.call(call, |it| it.executing_since = None),
+            Seen::LeasesLookedAt { component } => {
+                let looked = (self.step, self.now_ms);
+                self.component(component, |it| it.looked_at_leases = looked);
+            }
+            Seen::LeasesUnread { component } => self.disturb(component),
             Seen::Committed { call } => self.call(call, |it| it.committed += 1),
             Seen::AnswerRead { call } => {
                 self.call(call, |it| it.owed = !it.given_up && it.outcome.is_none());
@@ -213,10 +244,10 @@ impl Truth {
                 self.holders.remove(&(key.clone(), session.clone()));
             }
             Seen::LeaseGiven { key } => {
-                self.given.insert(key.clone());
+                self.given_away(key);
                 self.holders.retain(|(of, _), _| of != key);
             }
-            Seen::GivenLate { key } => drop(self.given.insert(key.clone())),
+            Seen::GivenLate { key } => self.given_away(key),
             Seen::ClientDied { pid } => drop(self.dead.insert(*pid)),
             Seen::Asked { operation, caller } => drop(self.asked.insert(operation.clone(), caller.clone())),
             Seen::Approving { operation, caller } => {
@@ -284,6 +315,22 @@ impl Truth {
         if let Some(it) = self.calls.get_mut(call) {
             change(it);
         }
+    }
+
+    /// Whatever its server was at, it isn't any more.
+    fn executes_nothing(&mut self, component: &ComponentName) {
+        let of_it = self.calls.values_mut().filter(|call| call.component == *component);
+        of_it.for_each(|call| call.executing_since = None);
+    }
+
+    /// Whoever works under this lease goes on without it.
+    fn given_away(&mut self, key: &str) {
+        self.given.insert(key.to_owned());
+        let under_it = |call: &&mut Call| call.lease.as_ref().is_some_and(|lease| lease.key == key);
+        self.calls
+            .values_mut()
+            .filter(under_it)
+            .for_each(|call| call.let_go |= call.executing_since.is_some());
     }
 
     fn disturb(&mut self, component: &ComponentName) {

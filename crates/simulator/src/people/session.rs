@@ -7,7 +7,7 @@ use crate::chance::happens;
 use crate::channel::{Receiver, Sender, channel};
 use crate::daemon::{Answer, Request, Wish};
 use crate::executor::Group;
-use crate::observe::{CallId, Fact, Outcome, Seen};
+use crate::observe::{CallId, Fact, Needed, Outcome, Seen};
 use crate::story::{Manner, SessionPlan, name};
 use crate::world::World;
 use serde_json::json;
@@ -114,9 +114,16 @@ impl Person {
                 }
                 return client;
             }
+            _ if self.lacks_a_lease() && self.rng.bool() => self.wants_a_lease(&mut client).await,
             _ => self.calls(&mut client).await,
         }
         client
+    }
+
+    /// Whether it works with a component that asks for leases, and holds none.
+    fn lacks_a_lease(&self) -> bool {
+        let mut plans = self.world.story.components.iter().filter(|it| it.leased);
+        self.held.is_empty() && plans.any(|it| self.plan.components.contains(&it.name))
     }
 
     async fn calls(&mut self, client: &mut Client) {
@@ -149,18 +156,28 @@ impl Person {
         let to = self.rng.usize(..client.streams.len());
         let (answer, answered) = channel();
         let Some((component, says)) = client.streams.iter().nth(to) else { return answered };
+        let (component, says) = (component.clone(), says.clone());
         let class = match method {
             "tools/call" => World::class_of(tool),
             "tools/list" => WorkClass::ReadOnly,
             method => World::class_of(method),
         };
-        let replays = self.world.story.components.iter().any(|c| c.name == *component && c.replay);
+        let replays = self.world.story.components.iter().any(|c| c.name == component && c.replay);
         let by_protocol = class == WorkClass::Idempotent && method != "tools/call";
         if method != "tools/list" {
             params["arguments"] = json!({ "nonce": nonce });
         }
         if !tool.is_empty() {
             params["name"] = json!(tool);
+        }
+        let plan = self.world.story.components.iter().find(|c| c.name == component);
+        let asks = tool == "write" && plan.is_some_and(|plan| plan.leased);
+        let lease = asks.then(|| self.names_a_lease());
+        if let Some(Needed { key, fence }) = &lease {
+            params["arguments"]["lease"] = json!(key);
+            if let Some(fence) = fence {
+                params["_meta"] = json!({ "tidegate/fence": fence.to_string() });
+            }
         }
         self.world.see(Seen::Sent {
             call: call.clone(),
@@ -169,12 +186,23 @@ impl Person {
             class,
             tool: if tool.is_empty() { method.to_owned() } else { tool.to_owned() },
             replay: class == WorkClass::Idempotent && (by_protocol || replays),
+            lease,
         });
         let what = if tool.is_empty() { method } else { tool };
         self.world.say(&self.plan.name, format!("calls {what} on {component} ({call})"));
         says.send(Says::Call(Call { id: call.clone(), method: method.to_owned(), params, answer }));
-        client.open.push((component.clone(), call));
+        client.open.push((component, call));
         answered
+    }
+
+    /// The lease in whose name it writes: mostly one that it holds, or has held; often under the fence that it knows.
+    fn names_a_lease(&mut self) -> Needed {
+        let known: Vec<&(LeaseKey, Fence)> = self.held.values().chain(&self.stale).collect();
+        if known.is_empty() || happens(&mut self.rng, 100) {
+            return Needed { key: LEASES[self.rng.usize(..LEASES.len())].to_owned(), fence: None };
+        }
+        let (key, fence) = known[self.rng.usize(..known.len())];
+        Needed { key: key.to_string(), fence: self.rng.bool().then_some(*fence) }
     }
 
     async fn subscribes(&mut self, client: &mut Client) {

@@ -113,7 +113,7 @@ impl World {
         let heeds = happens(&mut self.generator(&format!("cancelled {call}")), 300);
         self.say(component, format!("{call} is cancelled{}", if heeds { ", and is given up" } else { "" }));
         if heeds {
-            self.with_program(pid, |program| program.calls.remove(&id));
+            self.finishes(pid, id);
         }
         self.see(Seen::CancelReceived { call });
     }
@@ -164,11 +164,18 @@ impl World {
         if !self.executes(pid, id) {
             return;
         }
-        self.with_program(pid, |program| program.calls.remove(&id));
+        self.finishes(pid, id);
         self.say(component, format!("generation {generation} answers {call}"));
         let text = format!("{call} done by generation {generation}");
         let result = json!({ "content": [{ "type": "text", "text": text }] });
         self.server_says(pid, json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
+    }
+
+    /// The server is done with a call.
+    fn finishes(&self, pid: u32, id: u64) {
+        if let Some(it) = self.with_program(pid, |program| program.calls.remove(&id)).flatten() {
+            self.see(Seen::Finished { call: it.call });
+        }
     }
 
     /// Whether the server is there and still at it.

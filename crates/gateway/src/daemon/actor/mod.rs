@@ -23,11 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::{Generation, IncidentId, SessionId, WorkClass};
+use tidegate_core::{Generation, IncidentId, SessionId};
 use tidegate_governor::Supervision;
 use tidegate_incidents::IncidentKind;
-use tidegate_leases::LeaseState;
-use tidegate_relay::{Effect, HeldLease, List, Message, Pages, Relay, StreamId, Unavailable};
+use tidegate_relay::{Effect, List, Message, Pages, Relay, StreamId, Unavailable};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -181,18 +180,9 @@ impl Actor {
         if !self.relay.asks_for_leases() {
             return;
         }
-        let now = self.ctx.now();
         // Unless it can be read, nobody holds any.
-        let leases = grumble("the leases can't be read", self.ctx.leases.list().await).unwrap_or_default();
-        let held = leases.into_iter().filter(|lease| lease.state == LeaseState::Held).map(|lease| {
-            // Only proof of its holder's death ends a mutating one, or its longest time.
-            let renewed = (lease.class != WorkClass::Mutating).then(|| lease.deadline_on(&now));
-            let until = renewed.into_iter().chain(lease.max_deadline_on(&now)).map(|deadline| deadline.at_ms);
-            let until_ms = until.min();
-            let held = HeldLease { session: lease.owner.session, fence: lease.fence, until_ms };
-            (lease.key.to_string(), held)
-        });
-        self.relay.leases_are(held.collect());
+        let held = grumble("the leases can't be read", self.ctx.leases.held().await);
+        self.relay.leases_are(held.unwrap_or_default());
     }
 
     async fn told(&mut self, msg: Msg) {

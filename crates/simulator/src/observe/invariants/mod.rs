@@ -1,11 +1,13 @@
 //! The ten bullets as functions of what was observed, one each, and the two rules that stand above them: a call takes
 //! effect once, and everything settles. Pure: each looks at one observation and names what is wrong with it.
 
+mod leases;
 mod operations;
 mod sessions;
 mod work;
 
 use super::Observation;
+use leases::work_under_leases;
 use operations::{failed_drain_leaves_work, no_chat_reconstruction, no_unilateral_restart};
 use sessions::{durable_checkpoints, no_silent_orphans, resume_or_next_action};
 use std::fmt;
@@ -75,13 +77,14 @@ type Found = Option<String>;
 type Check = fn(&Observation<'_>) -> Found;
 
 /// All of them, in order.
-const CHECKS: [(Rule, Check); 11] = [
+const CHECKS: [(Rule, Check); 12] = [
     (Rule::Bullet(1), no_unilateral_restart),
     (Rule::Bullet(2), new_work_stops_during_drain),
     (Rule::Bullet(3), active_safe_work_finishes),
     (Rule::Bullet(4), unsafe_mutation_blocks_restart),
     (Rule::Bullet(5), durable_checkpoints),
     (Rule::Bullet(6), no_silent_orphans),
+    (Rule::Bullet(6), work_under_leases),
     (Rule::Bullet(7), resume_or_next_action),
     (Rule::Bullet(8), failed_drain_leaves_work),
     (Rule::Bullet(9), scoped),

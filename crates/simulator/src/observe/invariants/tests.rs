@@ -1,7 +1,7 @@
 //! Each invariant is shown a world in which it is broken and has to name it; and the same world unbroken.
 
 use super::*;
-use crate::observe::{Durable, Fact, Outcome, Seen, Truth};
+use crate::observe::{Durable, Fact, Needed, Outcome, Seen, Truth};
 use crate::story::Story;
 use crate::world::{Executing, UP_MS, World};
 use serde_json::{Value, json};
@@ -75,7 +75,11 @@ impl Scene {
     }
 
     fn call(self, id: &str, class: WorkClass) -> Self {
-        let (session, component) = (s1(), files());
+        self.call_of(s1(), id, class, None)
+    }
+
+    fn call_of(self, session: SessionId, id: &str, class: WorkClass, lease: Option<Needed>) -> Self {
+        let component = files();
         self.knows(Seen::Serving { component: files() })
             .knows(Seen::Connected { session: s1(), component: files(), up: true })
             .knows(Seen::Sent {
@@ -85,6 +89,7 @@ impl Scene {
                 class,
                 replay: false,
                 tool: "write".to_owned(),
+                lease,
             })
     }
 
@@ -317,6 +322,88 @@ fn a_mutating_lease_that_is_taken_from_the_living_is_named() {
         })
     };
     check(no_silent_orphans, expired(true), expired(false), "which may be changing something");
+}
+
+/// A scene in which `k` is held by `local/s1` under 1.2, but for what is changed.
+fn held(change: impl FnOnce(&mut Value)) -> Scene {
+    let mut scene = Scene::new();
+    scene.truth.now_ms = 10;
+    scene.now_held(0, change);
+    scene
+}
+
+impl Scene {
+    fn now_held(&mut self, step: u64, change: impl FnOnce(&mut Value)) {
+        let mut lease = json!({
+            "key": "k", "owner": { "session": "local/s1" }, "class": "mutating", "ttl_ms": 3_000, "nonce": "n",
+            "deadline": { "boot": "1", "at_ms": UP_MS + 5 }, "state": "held", "fence": "1.2",
+        });
+        change(&mut lease);
+        self.durable.lease_is("k", step, serde_json::from_value(lease).unwrap());
+    }
+
+    fn needs(self, session: &str, id: &str, fence: Option<Fence>) -> Self {
+        self.call_of(name(session), id, WorkClass::Mutating, Some(Needed { key: "k".to_owned(), fence }))
+    }
+}
+
+fn gets(call: &str) -> Seen {
+    Seen::Received { call: call.into(), component: files(), decided: 0 }
+}
+
+#[test]
+fn a_call_that_runs_without_its_lease_and_one_refused_with_it_are_named() {
+    let rule = work_under_leases;
+    let looks = || Seen::LeasesLookedAt { component: files() };
+    let good = || held(|_| {}).needs("local/s1", "c", None).knows(looks()).sees(gets("c"));
+    let bad =
+        |change: fn(&mut Value)| held(change).needs("local/s1", "c", None).knows(looks()).sees(gets("c"));
+    check(rule, good(), bad(|it| it["owner"]["session"] = json!("local/s2")), "local/s1 does not hold k");
+    check(rule, good(), bad(|it| it["state"] = json!("orphaned")), "local/s1 does not hold k");
+    check(rule, good(), bad(|it| it["class"] = json!("idempotent")), "local/s1 does not hold k");
+    let fence = |revision| Some(Fence::new(tidegate_core::Epoch(1), Revision(revision)));
+    let under = |fence| held(|_| {}).needs("local/s1", "c", fence).knows(looks()).sees(gets("c"));
+    check(rule, under(fence(2)), under(fence(1)), "local/s1 does not hold k under 1.1");
+    let lost = |at| {
+        let mut scene = held(|_| {}).needs("local/s1", "c", None);
+        scene.truth.step = at;
+        scene = scene.knows(looks());
+        scene.now_held(5, |it| it["state"] = json!("released"));
+        scene.sees(gets("c"))
+    };
+    check(rule, lost(5), lost(6), "local/s1 does not hold k");
+    let refused = |session: &str| {
+        held(|_| {}).needs(session, "c", None).sees(refused("c", "lease_required", "ReacquireLease"))
+    };
+    check(rule, refused("local/s2"), refused("local/s1"), "for want of a lease, and local/s1 holds k");
+}
+
+#[test]
+fn two_calls_under_one_lease_are_named_unless_the_first_has_let_go() {
+    let rule = work_under_leases;
+    let both = |seen: Option<Seen>, class: &str| {
+        let mut scene =
+            held(|it| it["class"] = json!(class)).needs("local/s1", "a", None).needs("local/s2", "b", None);
+        scene = scene.knows(gets("a"));
+        scene.truth.step = 5;
+        scene.now_held(3, |it| it["owner"]["session"] = json!("local/s2"));
+        let scene = seen.into_iter().fold(scene, Scene::knows);
+        scene.knows(Seen::LeasesLookedAt { component: files() }).sees(gets("b"))
+    };
+    let expected = "b runs under k while a of local/s1 does";
+    check(
+        rule,
+        both(Some(Seen::Finished { call: "a".into() }), "mutating"),
+        both(None, "mutating"),
+        expected,
+    );
+    check(
+        rule,
+        both(Some(Seen::LeaseGiven { key: "k".into() }), "mutating"),
+        both(None, "mutating"),
+        expected,
+    );
+    check(rule, both(None, "idempotent"), both(None, "mutating"), expected);
 }
 
 #[test]

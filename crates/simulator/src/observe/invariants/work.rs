@@ -82,8 +82,10 @@ pub(super) fn scoped(observed: &Observation<'_>) -> Found {
         Seen::Delivered { call, outcome: Outcome::Refused(refused), .. } => {
             let it = observed.truth.calls.get(call)?;
             let times_out = observed.truth.components.get(&it.component).is_some_and(|c| c.times_out);
+            // Whether a refusal for want of a tool or of a lease is right is for others to say.
             let about_tools = refused.kind == "tool_changed" && it.tool == "extra";
-            (!it.disturbed && !about_tools && !times_out).then(|| {
+            let about_leases = refused.kind == "lease_required" && it.lease.is_some();
+            (!it.disturbed && !about_tools && !about_leases && !times_out).then(|| {
                 format!(
                     "{call} is refused ({}), and nothing was the matter with {}",
                     refused.kind, it.component
@@ -153,5 +155,5 @@ fn delivered(call: &CallId, it: &Call, outcome: &Outcome) -> Found {
 
 /// Whether a client that reads this may take it that its call has not reached the server.
 fn never_arrived(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Refused(refused) if ["draining", "unavailable", "tool_changed"].contains(&refused.kind.as_str()))
+    matches!(outcome, Outcome::Refused(refused) if ["draining", "unavailable", "tool_changed", "lease_required"].contains(&refused.kind.as_str()))
 }
