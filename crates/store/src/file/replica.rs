@@ -104,12 +104,6 @@ impl Replica {
         self.journal.catch_up(&mut self.state, end)
     }
 
-    /// As [`Replica::refresh`], for the holder of the lock: a torn tail is cut, damage refused.
-    pub(super) fn refresh_and_cut(&mut self, medium: &dyn Medium) -> Result<(), FileError> {
-        let tail = self.refresh(medium)?;
-        tail.map_or(Ok(()), |tail| self.cut(tail, medium))
-    }
-
     /// Cuts a torn tail; refuses when it isn't one.
     pub(super) fn cut(&mut self, tail: Tail, medium: &dyn Medium) -> Result<(), FileError> {
         self.journal.judge(tail)?;

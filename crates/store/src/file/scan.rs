@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// How much is read at once: large enough that a scan is sequential I/O, small enough to forget about.
-const CHUNK_BYTES: u64 = 256 << 10;
+const CHUNK_BYTES: u64 = 0x4_0000;
 
 /// Where a walk stands: everything before `offset` is whole, and `chain` is the checksum its last record has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -261,8 +261,7 @@ impl Writer {
         let held = self.acquire(shared.patience).map_err(|e| refused(&e.into()))?;
         let contents = {
             let mut replica = shared.replica();
-            replica.refresh_and_cut(&*shared.medium).map_err(|e| refused(&e))?;
-            own(&replica)?;
+            catch_up(&mut replica, &shared)?;
             let failed = held.flags().failed;
             Contents {
                 store: Some(replica.journal.header.store),
@@ -342,16 +341,20 @@ fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
 
 /// Catches up under the lock, and refuses a journal in which nothing may be committed.
 fn ready(replica: &mut Replica, shared: &Shared, held: &Held<'_>) -> Result<(), CommitError> {
-    replica.refresh_and_cut(&*shared.medium).map_err(|e| refused(&e))?;
-    own(replica)?;
+    catch_up(replica, shared)?;
     if held.flags().failed.max(replica.sync_failed) >= replica.journal.header.generation {
         return Err(CommitError::Rejected { reason: SYNC_FAILED.to_owned() });
     }
     Ok(())
 }
 
-fn own(replica: &Replica) -> Result<(), CommitError> {
-    replica.journal.copied().map_or(Ok(()), |reason| Err(CommitError::Rejected { reason }))
+/// For the holder of the lock: a torn tail is cut, damage refused. So is a copy, which is left as it is.
+fn catch_up(replica: &mut Replica, shared: &Shared) -> Result<(), CommitError> {
+    let tail = replica.refresh(&*shared.medium).map_err(|e| refused(&e))?;
+    if let Some(reason) = replica.journal.copied() {
+        return Err(CommitError::Rejected { reason });
+    }
+    tail.map_or(Ok(()), |tail| replica.cut(tail, &*shared.medium)).map_err(|e| refused(&e))
 }
 
 pub(super) fn uncertain(reason: String) -> CommitError {

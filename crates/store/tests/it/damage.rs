@@ -60,6 +60,7 @@ fn a_journal_cut_at_any_byte_of_its_last_record_loses_exactly_that_record_and_sa
         let expected = (cut > last.start).then_some((last.start, cut - last.start));
         assert_eq!(torn, expected, "cut at {cut}");
         assert_eq!(names(&store), "ab", "cut at {cut}");
+        assert_eq!(place.bytes().len(), last.start, "cut at {cut}");
         drop(store);
         let (_store, report) = place.try_open().unwrap();
         assert_eq!(report.torn, None, "cut at {cut}: it is said once");

@@ -4,6 +4,7 @@ use crate::support::{Place, block_on, everything, put};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tidegate_core::{Epoch, Revision};
 use tidegate_store::{CommitError, FileStore, OpenOptions, Store, check};
 
@@ -37,6 +38,14 @@ fn a_store_is_made_only_where_it_is_asked_for() {
     assert_eq!((report.epoch, report.revision), (Epoch(1), Revision(0)));
     let (_store, report) = FileStore::open(&dir, OpenOptions::new().create(true)).unwrap();
     assert!(!report.created);
+}
+
+#[test]
+fn options_show_what_was_asked_for() {
+    let options =
+        OpenOptions::new().create(true).commit_on_caller(true).lock_patience(Duration::from_millis(20));
+    let expected = "create: true, read_only: false, commit_on_caller: true, lock_patience: 20ms";
+    assert_eq!(format!("{options:?}"), format!("OpenOptions {{ {expected}, .. }}"));
 }
 
 #[test]

@@ -168,6 +168,23 @@ fn a_copy_can_be_read_and_grants_nothing_until_it_is_adopted() {
 }
 
 #[test]
+fn a_copy_with_a_torn_tail_is_left_as_it_is_until_it_is_adopted() {
+    let (_, copy) = copied();
+    let mut bytes = copy.bytes();
+    bytes.truncate(bytes.len() - 1);
+    copy.overwrite(&bytes);
+    let (store, report) = copy.try_open().unwrap();
+    assert!(report.adopt.is_some() && report.torn.is_some());
+    block_on(store.commit(put("a", "new"))).unwrap_err();
+    block_on(store.compact()).unwrap_err();
+    assert_eq!(everything(&store).2, [("a".to_owned(), "old".to_owned())]);
+    drop(store);
+    assert!(copy.bytes() == bytes, "untouched");
+    adopt(copy.path(), 0).unwrap();
+    assert_eq!(copy.try_open().unwrap().1.torn, None);
+}
+
+#[test]
 fn a_backup_put_in_the_place_of_a_journal_in_use_is_noticed() {
     let place = Place::new();
     let store = place.open();
