@@ -209,7 +209,7 @@ fn mutate(workspace: &Workspace, name: &str, module: &Module, list: bool) -> any
     for argument in ["--lib", "--test=it", &unoptimised] {
         command.arg(format!("--cargo-arg={argument}"));
     }
-    for argument in ["--fail-fast", "-E", &module.tests] {
+    for argument in ["--max-fail=1:immediate", "-E", &module.tests] {
         command.arg(format!("--cargo-test-arg={argument}"));
     }
     let mut child = command.stdout(Stdio::piped()).spawn().context("start cargo mutants")?;

@@ -10,6 +10,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
+use std::time::Duration;
 use tidegate_core::Revision;
 use tidegate_store::{Condition, FileStore, Key, OpenOptions, Store, Txn};
 
@@ -20,6 +21,10 @@ const VALUE: [u8; 256] = [b'v'; 256];
 const OURS_EACH: u32 = 200;
 const SQLITE_EACH: u32 = 15;
 const ETCD_EACH: u32 = 60;
+
+/// How long one of our writers waits for its turn: as long as it takes, like SQLite's. One that is refused as busy, on a
+/// machine where others want the disk too, would leave nothing measured.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a process says when it has the store open.
 const READY: &str = "ready";
@@ -121,7 +126,7 @@ fn ours(bench: &Bench<'_>) -> anyhow::Result<f64> {
 
 /// What one of our processes does: waits for the end of its input, then commits so often.
 pub(crate) fn write(dir: &Path, name: &str, count: u32) -> anyhow::Result<()> {
-    let (store, _) = FileStore::open(dir, OpenOptions::new())?;
+    let (store, _) = FileStore::open(dir, OpenOptions::new().lock_patience(PATIENCE))?;
     let key = Key::new(name)?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{READY}")?;

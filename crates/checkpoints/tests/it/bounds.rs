@@ -1,12 +1,13 @@
 //! Nothing grows without an end, and nothing acknowledged is dropped to make room.
 
-use crate::fixture::{World, call, session, wait};
+use crate::fixture::{World, call, process, session, wait};
 use tidegate_checkpoints::{
-    Actions, CallState, CheckpointError, Clear, Draft, Fact, MAX_CALLS, MAX_ENDED, MAX_LEASES,
-    MAX_NOTE_BYTES, MAX_NOTES, MAX_PENDING, MAX_SESSIONS, MAX_STEALS, MAX_STREAMS, MAX_TOOL_BYTES,
-    NextAction, Subscription,
+    Actions, CallFact, CallState, Checkpoint, CheckpointError, Clear, Draft, Fact, MAX_CALLS, MAX_ENDED,
+    MAX_LEASES, MAX_NOTE_BYTES, MAX_NOTES, MAX_PENDING, MAX_SESSIONS, MAX_STEALS, MAX_STREAMS,
+    MAX_TOOL_BYTES, NextAction, StreamFact, Subscription, key,
 };
 use tidegate_core::WorkClass;
+use tidegate_store::{Store, Txn};
 
 #[test]
 fn full_notes_refuse_one_more_and_are_summed_up() {
@@ -71,12 +72,13 @@ fn calls_beyond_the_bound_drop_the_least_dangerous_and_say_so() {
     draft.calls = (0..MAX_CALLS)
         .map(|n| call(&n.to_string(), "read_file", WorkClass::ReadOnly, CallState::Written))
         .collect();
-    draft.calls.push(call("m", &"long".repeat(MAX_TOOL_BYTES), WorkClass::Mutating, CallState::Detached));
+    let long = "m".repeat(2 * MAX_TOOL_BYTES);
+    draft.calls.push(call(&long, &long, WorkClass::Mutating, CallState::Detached));
     wait(world.sessions.checkpoint(&[draft])).unwrap();
     let checkpoint = wait(world.sessions.get(&session("work"))).unwrap().unwrap();
     assert_eq!((checkpoint.calls.len(), checkpoint.calls_dropped), (MAX_CALLS, 1));
-    assert_eq!(checkpoint.calls[0].id, "m");
-    assert!(checkpoint.calls[0].tool.len() <= MAX_TOOL_BYTES);
+    let CallFact { id, tool, .. } = &checkpoint.calls[0];
+    assert!(id.starts_with('m') && id.len() <= MAX_TOOL_BYTES && tool.len() <= MAX_TOOL_BYTES);
 }
 
 #[test]
@@ -108,10 +110,18 @@ fn only_the_newest_take_overs_are_kept() {
 fn one_more_session_ends_an_idle_one_and_never_one_in_use() {
     let world = World::new();
     let name = |n: usize| format!("s{n}");
-    for n in 0..MAX_SESSIONS {
+    let view = world.view();
+    let txn = (0..MAX_SESSIONS).fold(Txn::new(), |txn, n| {
         world.clock.advance_to(n as u64 * 1_000);
-        world.attach(u32::try_from(n).unwrap(), &name(n), &format!("c{n}")).unwrap();
-    }
+        let session = session(&name(n));
+        let attached = Checkpoint {
+            client: Some(process(u32::try_from(n).unwrap())),
+            streams: vec![StreamFact { stream: format!("c{n}"), component: None }],
+            ..Checkpoint::new(session.clone(), &world.now())
+        };
+        txn.put(&view, &key(&session), &attached)
+    });
+    wait(world.store.commit(txn)).unwrap();
     let full = world.attach(9_999, "more", "more").unwrap_err();
     assert!(matches!(full, CheckpointError::TooManySessions { .. }), "{full}");
 
@@ -151,11 +161,10 @@ fn ended_sessions_are_kept_up_to_a_number() {
 fn fields_of_a_newer_version_survive_a_rewrite() {
     let world = World::new();
     world.attach(1, "work", "c1").unwrap();
-    let key = tidegate_checkpoints::key(&session("work"));
+    let key = key(&session("work"));
     let mut record: serde_json::Value = world.view().read(&key).unwrap().unwrap();
     record["mood"] = "calm".into();
-    let txn = tidegate_store::Txn::new().put(&world.view(), &key, &record);
-    wait(tidegate_store::Store::commit(&world.store, txn)).unwrap();
+    wait(world.store.commit(Txn::new().put(&world.view(), &key, &record))).unwrap();
     wait(world.sessions.note(&session("work"), "x")).unwrap();
     let clear = Actions::clear([Clear::ToldUpTo(1)]);
     wait(world.sessions.change_actions(&[(session("work"), clear)].into())).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::fixture::{World, process, session, wait};
 use std::collections::BTreeMap;
-use tidegate_checkpoints::{Known, MAX_SUFFIX, Wanted, may_resume, resolve_name};
+use tidegate_checkpoints::{Attach, Known, MAX_SUFFIX, Resolution, Wanted, may_resume, resolve_name};
 use tidegate_core::{Liveness, ProcessIdentity, SessionName};
 
 fn name(name: &str) -> SessionName {
@@ -134,6 +134,38 @@ fn a_client_is_one_session_when_the_one_before_it_dies_between_its_connections()
     assert_eq!(first.session.name, name("work.2"));
     assert_eq!(second.session, first.session);
     assert_eq!(world.attach(3, "work", "c1").unwrap().session, before.session);
+}
+
+#[test]
+fn a_connection_that_is_attached_already_is_told_which_session_it_got() {
+    let world = World::new();
+    let again = |pid, asked: Option<&str>, stream: &str| {
+        let wanted = Wanted { name: asked.map(name), ..asks(pid, "work") };
+        let attach = Attach::new(wanted, stream, None);
+        let first = wait(world.sessions.attach(&attach)).unwrap();
+        let second = wait(world.sessions.attach(&attach)).unwrap();
+        assert_eq!((&second.session, &second.cut), (&first.session, &Vec::new()));
+        second.resolution
+    };
+    assert_eq!(again(1, Some("work"), "a"), Resolution::Same(name("work")));
+    let suffixed = Resolution::Suffixed { wanted: name("work"), name: name("work.2") };
+    assert_eq!(again(2, Some("work"), "b"), suffixed);
+    assert!(matches!(again(3, None, "c"), Resolution::Same(_)));
+}
+
+#[test]
+fn a_session_that_ended_begins_anew_and_its_versions_go_on() {
+    let world = World::new();
+    let work = session("work");
+    let get = || wait(world.sessions.get(&work)).unwrap().unwrap();
+    world.attach(1, "work", "c1").unwrap();
+    wait(world.sessions.note(&work, "half way")).unwrap();
+    wait(world.sessions.end(&work, &"local".parse().unwrap(), false, "done")).unwrap();
+    let ended = get();
+    world.attach(2, "work", "c2").unwrap();
+    let anew = get();
+    assert!(anew.ended.is_none() && anew.notes.is_empty());
+    assert_eq!(anew.version, ended.version + 1);
 }
 
 #[test]

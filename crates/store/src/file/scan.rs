@@ -117,3 +117,26 @@ pub(super) fn was_durable(file: &File, seed: u32, bad: u64, length: u64) -> io::
         _ => false,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const START: Position = Position { offset: 0, chain: 0, records: 0 };
+
+    #[test]
+    fn a_file_that_has_become_shorter_is_cut_short() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&MARKER).unwrap();
+        let mut scan = Scan::new(&file, 0, START, 1_000);
+        assert!(matches!(scan.next(), Ok(Step::Invalid("it is cut short"))));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_file_that_has_ended() {
+        let directory = File::open("/").unwrap();
+        let mut scan = Scan::new(&directory, 0, START, 1_000);
+        assert_eq!(scan.next().unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+}
