@@ -117,7 +117,6 @@ fn conclude(workspace: &Workspace, args: &Args, seen: &Seen) -> anyhow::Result<E
         "shifts": args.shifts,
         "interleavings": seen.interleavings.len(),
         "orders": seen.orders.len(),
-        "bullets": { "held_against_each_visit": rules::SEEN, "not_seen_in_this_conversation": rules::NOT_SEEN },
         "findings": seen.findings,
         "cost": {
             "cpu_s": (seen.cpu_s * 10.0).round() / 10.0,

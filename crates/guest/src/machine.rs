@@ -20,8 +20,9 @@ pub(crate) const CHANGES: &str = "/changes/upper";
 const MODULES: &str = "/modules";
 /// What the kernel makes of the machine's pieces of memory. Their order is the emulator's own business.
 const MEMORY_DEVICES: [&str; 2] = ["pmem0", "pmem1"];
-/// The kernel takes new random numbers from the processor when the last ones are older than a minute.
-const RESEED_AFTER: Duration = Duration::from_secs(61);
+/// Opened for writing by whoever is about to bring back a hibernated machine; the kernel then takes new random numbers
+/// (Linux 5.18 and later, `random_pm_notification` in `drivers/char/random.c`).
+const COMES_BACK: &str = "/dev/snapshot";
 /// Character devices that every program may expect: name, major, minor.
 const DEVICES: [(&str, u32, u32); 6] =
     [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)];
@@ -121,9 +122,12 @@ fn mount_new(source: &str, target: &str, kind: &str, data: Option<&CStr>) -> io:
         .map_err(|error| Error::other(format!("mount {target}: {error}")))
 }
 
-/// Makes random numbers those of this machine's processor: after a restore they are the snapshot's until then.
+/// Makes random numbers those of this machine's processor: after a restore they are the snapshot's until then. It happens
+/// at one instruction, with nothing waited for: the kernel would do it by itself a minute later, and each moment of an
+/// interrupt in that minute would count.
 pub(crate) fn reseed() -> io::Result<()> {
-    pause(RESEED_AFTER)
+    let comes_back = File::options().write(true).open(COMES_BACK);
+    comes_back.map(drop).map_err(|error| Error::other(format!("open {COMES_BACK}: {error}")))
 }
 
 pub(crate) fn set_wall_clock(seconds: u64) -> io::Result<()> {

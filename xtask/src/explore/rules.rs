@@ -1,6 +1,6 @@
 //! What the image's conversation shows of the ten bullets, whatever the interleaving. Pure.
 //!
-//! A conversation sees what its sessions see. What it can't see is listed, and never counts as held.
+//! A conversation sees what its sessions see, and what is told from disk after its daemon was killed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,17 @@ use tidegate_determinism::Visit;
 
 /// For the whole conversation, in the machine's own time; it takes some twenty seconds of it.
 pub(super) const DEADLINE: Duration = Duration::from_secs(300);
-/// Bullets that the conversation has something to say about.
-pub(super) const SEEN: [u8; 7] = [1, 2, 3, 4, 7, 8, 9];
-/// Durable records, leases, and what a fresh process can tell from disk alone, are the suite's and the simulator's.
-pub(super) const NOT_SEEN: [u8; 3] = [5, 6, 10];
 
 /// The stream of the restart's phases, and that of the last look at the components.
 const OPERATION: &str = "operation";
 const STATUS: &str = "status";
+/// A lease when it was acquired, and what is told from disk after the daemon's death.
+const LEASE: &str = "lease";
+const DURABLE: &str = "durable";
+/// Everybody in the conversation.
+const SESSIONS: [&str; 3] = ["alice", "bob", "carol"];
+/// What one of them had put down.
+const NOTED: &str = "carol: Continue; half of it is done";
 /// How every visit has to end.
 const WELL: &str = "exit 0";
 /// The phases that a restart goes through, in order; holders may be named in between.
@@ -74,6 +77,16 @@ pub(super) fn broken(visit: &Visit) -> Vec<String> {
     rule(3, under_way.len() == 1, "the call under way did not get its own answer, once");
     let cut = under_way.iter().any(|record| record.contains("refused: ") || record.contains(": error "));
     rule(4, !cut, "a call that changes something was cut");
+    let durable = streams.get(DURABLE).unwrap_or(&none);
+    rule(5, durable.iter().any(|line| line == NOTED), "a note that was acknowledged is not on disk");
+    let acquired = streams.get(LEASE).unwrap_or(&none);
+    let held: Vec<&str> =
+        durable.iter().filter_map(|line| line.split_once(" has ")).map(|(_, lease)| lease).collect();
+    rule(
+        6,
+        held.len() == 1 && held == *acquired,
+        "a lease is not held once, at the fence that it was acquired with",
+    );
     let ended = streams.iter().filter(|(stream, _)| stream.contains('/'));
     let went_on = ended.clone().count() > 0
         && ended.clone().all(|(_, records)| records.last().is_some_and(|last| last == "ended with 0"));
@@ -85,6 +98,13 @@ pub(super) fn broken(visit: &Visit) -> Vec<String> {
         9,
         status.iter().any(|line| line == "files ready generation 1"),
         "a component out of scope was restarted",
+    );
+    let told = |name: &&str| durable.iter().any(|line| line.starts_with(&format!("{name}: ")));
+    let restart = durable.iter().any(|line| line == "the restart is Completed");
+    rule(
+        10,
+        restart && SESSIONS.iter().all(|name| told(&name)),
+        "disk alone does not tell every session and the restart",
     );
     broken
 }
@@ -100,13 +120,19 @@ mod tests {
     use super::*;
 
     /// A conversation in which everything held, to be changed.
-    const GOOD: [(&str, &str); 8] = [
+    const GOOD: [(&str, &str); 14] = [
         ("operation", "Requested"),
         ("operation", "Draining"),
         ("bob/everything", "trigger-long-running-operation: Long running operation completed."),
         ("alice/everything", "echo: Echo: through the gate"),
         ("operation", "Completed"),
         ("status", "files ready generation 1"),
+        ("lease", "files/note: held, fence 1.24"),
+        ("durable", "alice: Continue; no note"),
+        ("durable", "bob: Continue; no note"),
+        ("durable", "carol: Continue; half of it is done"),
+        ("durable", "carol has files/note: held, fence 1.24"),
+        ("durable", "the restart is Completed"),
         ("alice/everything", "ended with 0"),
         ("bob/everything", "ended with 0"),
     ];
@@ -146,9 +172,14 @@ mod tests {
         check(|lines| lines.push(("bob/everything", "ended with 0")), &[]);
         check(|lines| lines.insert(3, GOOD[2]), &["bullet 3"]);
         check(|lines| lines[2].1 = "trigger-long-running-operation: refused: outcome unknown", &["bullet 4"]);
-        check(|lines| lines[7].1 = "ended with 1", &["bullet 7"]);
+        check(|lines| lines[9].1 = "carol: Continue; no note", &["bullet 5"]);
+        check(|lines| lines[10].1 = "carol has files/note: expired, fence 1.24", &["bullet 6"]);
+        check(|lines| lines.push(("durable", "bob has files/note: held, fence 1.25")), &["bullet 6"]);
+        check(|lines| lines[13].1 = "ended with 1", &["bullet 7"]);
         check(|lines| lines[4].1 = "Refused", &["bullet 8"]);
         check(|lines| lines[5].1 = "files ready generation 2", &["bullet 9"]);
+        check(|lines| _ = lines.remove(8), &["bullet 10"]);
+        check(|lines| lines[11].1 = "the restart is Draining", &["bullet 10"]);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl<'a> Vm<'a> {
     fn booted(&self, shape: &Shape, progress: &mut Progress<'_>) -> Result<Rc<File>, Failure> {
         let key = Shelf::key(&["booted", &self.made_of(shape)]);
         let kept = self.shelf.get(&key, |file| {
-            let start = Start { controlled: true, ..self.start(shape) };
+            let start = Start { saved: true, ..self.start(shape) };
             save(&start, Status::Waiting, file, BOOT_LIMIT, progress)
         })?;
         match kept {
@@ -131,12 +131,8 @@ impl<'a> Vm<'a> {
         let asked = serde_json::to_string(&request).unwrap_or_default();
         let key = Shelf::key(&["paused", &self.made_of(shape), &asked]);
         self.shelf.get(&key, |file| {
-            let start = Start {
-                controlled: true,
-                request: Some(&request),
-                snapshot: Some(booted),
-                ..self.start(shape)
-            };
+            let start =
+                Start { saved: true, request: Some(&request), snapshot: Some(booted), ..self.start(shape) };
             save(&start, Status::Paused, file, limit(job.deadline), progress)
         })
     }
@@ -149,13 +145,13 @@ impl<'a> Vm<'a> {
             seed: SNAPSHOT_SEED,
             snapshot: None,
             request: None,
-            controlled: false,
+            saved: false,
             guard: self.guard,
         }
     }
 
     fn made_of(&self, shape: &Shape) -> String {
-        format!("{} {} {shape:?}", self.files.digest, self.root.digest)
+        format!("{} {} {:?}", self.files.digest, self.root.digest, qemu::command_line(shape))
     }
 
     fn request(&self, job: &Job<'_>, seed: u64) -> Request {

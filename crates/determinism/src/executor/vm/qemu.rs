@@ -27,6 +27,11 @@ use crate::verdict::Failure;
 
 /// Nanoseconds per instruction, as a power of two: one.
 const SHIFT: u8 = 0;
+/// While the processor is idle its clock is moved on to the next timer at once, by another thread of the emulator. One that
+/// doesn't record may do so when the processor has halted and its last instructions aren't counted yet, and the clock lands
+/// too far by as many (QEMU 7.2: `icount_start_warp_timer` beside `icount_process_data`). One that records holds a lock
+/// over both. The recording itself goes nowhere: the seed is the recording.
+const RECORDS: [&str; 2] = ["-icount", "rr=record,rrfile=/dev/null"];
 /// Every extension that the emulator knows, because the runtimes need newer ones than the plainest processor has. But for
 /// protection keys: a runtime changes its rights around each piece of code that it compiles, and each time the emulator
 /// forgets every address that it had looked up.
@@ -70,8 +75,9 @@ pub(super) struct Start<'a> {
     pub(super) seed: u64,
     pub(super) snapshot: Option<&'a File>,
     pub(super) request: Option<&'a Request>,
-    /// Whether the emulator will be spoken to while the machine runs.
-    pub(super) controlled: bool,
+    /// Whether the machine will be saved. The emulator can't do that to one that records; and the moment of a snapshot is
+    /// nobody's to repeat, because all runs begin with one and the same.
+    pub(super) saved: bool,
     pub(super) guard: &'a Guard,
 }
 
@@ -110,7 +116,7 @@ impl Machine {
         }
         let initramfs = in_memory("initramfs", &start.files.initramfs)?;
         let (log, complaints) = (in_memory("log", &[])?, in_memory("complaints", &[])?);
-        let speaks = start.controlled || start.snapshot.is_some();
+        let speaks = start.saved || start.snapshot.is_some();
         let channel = || if speaks { Stdio::piped() } else { Stdio::null() };
         let started = now();
         let mut child = Command::new(start.files.emulator)
@@ -250,34 +256,32 @@ impl Drop for Machine {
     }
 }
 
-fn arguments(start: &Start<'_>, speaks: bool, files: [&File; 3]) -> io::Result<Vec<String>> {
-    let [exchange, log, initramfs] = files;
-    let Shape { shift, processor, memory_mib } = start.shape;
-    let root_bytes = fs::metadata(start.root)?.len();
-    let (kernel, root) = (start.files.kernel.display(), start.root.display());
-    let mut words: Vec<String> = [
+/// What a command line says of a machine of this shape: a snapshot serves only a machine that was started so.
+pub(super) fn command_line(shape: &Shape) -> Vec<String> {
+    let Shape { shift, processor, memory_mib } = shape;
+    let words = [
         "-machine q35,nvdimm=on -smp 1 -nodefaults -no-user-config",
         &format!("-accel tcg,thread=single,tb-size={TRANSLATED_MIB}"),
         "-display none -monitor none -no-reboot",
         &format!("-cpu {processor} -m {memory_mib}M,slots=2,maxmem=4G"),
-        &format!("-rtc base={DATE},clock=vm -seed {}", start.seed),
-        &format!("-icount shift={shift},sleep=off,align=off"),
-        &format!("-serial file:{} -initrd {}", path_of(log), path_of(initramfs)),
+        &format!("-rtc base={DATE},clock=vm -icount shift={shift},sleep=off,align=off"),
         "-device nvdimm,id=exchange,memdev=exchange-memory",
         "-device nvdimm,id=root,memdev=root-memory,unarmed=on",
-    ]
-    .iter()
-    .flat_map(|line| line.split(' '))
-    .map(str::to_owned)
-    .collect();
+        "-append",
+    ];
+    words.join(" ").split(' ').chain([KERNEL_ARGUMENTS]).map(str::to_owned).collect()
+}
+
+fn arguments(start: &Start<'_>, speaks: bool, files: [&File; 3]) -> io::Result<Vec<String>> {
+    let [exchange, log, initramfs] = files;
+    let root_bytes = fs::metadata(start.root)?.len();
+    let (kernel, root) = (start.files.kernel.display(), start.root.display());
+    let mut words = command_line(start.shape);
     // Paths may hold spaces; the emulator itself takes a doubled comma for a comma.
     let root = root.to_string().replace(',', ",,");
-    words.extend([
-        "-kernel".to_owned(),
-        kernel.to_string(),
-        "-append".to_owned(),
-        KERNEL_ARGUMENTS.to_owned(),
-    ]);
+    words.extend(["-seed".to_owned(), start.seed.to_string()]);
+    words.extend(["-kernel".to_owned(), kernel.to_string(), "-initrd".to_owned(), path_of(initramfs)]);
+    words.extend(["-serial".to_owned(), format!("file:{}", path_of(log))]);
     words.extend([
         "-object".to_owned(),
         format!(
@@ -287,6 +291,9 @@ fn arguments(start: &Start<'_>, speaks: bool, files: [&File; 3]) -> io::Result<V
         "-object".to_owned(),
         format!("memory-backend-file,id=root-memory,mem-path={root},size={root_bytes},share=on,readonly=on"),
     ]);
+    if !start.saved {
+        words.extend(RECORDS.map(str::to_owned));
+    }
     if speaks {
         words.extend(["-qmp".to_owned(), "stdio".to_owned()]);
     }
