@@ -103,7 +103,7 @@ pub(super) fn broken(visit: &Visit) -> Vec<String> {
     let restart = durable.iter().any(|line| line == "the restart is Completed");
     rule(
         10,
-        restart && SESSIONS.iter().all(|name| told(&name)),
+        restart && SESSIONS.iter().all(|name| told(name)),
         "disk alone does not tell every session and the restart",
     );
     broken
