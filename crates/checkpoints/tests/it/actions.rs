@@ -31,17 +31,29 @@ fn refresh(added: &[&str], removed: &[&str]) -> NextAction {
     }
 }
 
+fn lease(lease: &str) -> NextAction {
+    NextAction::ReacquireLease { lease: lease.to_owned() }
+}
+
+fn approval(operation: &str) -> NextAction {
+    NextAction::RequestApproval { operation: operation.parse().unwrap() }
+}
+
+fn operator(incident: &str) -> NextAction {
+    NextAction::ContactOperator { incident: Some(incident.parse().unwrap()) }
+}
+
 /// One of each kind but `Continue`, in the order of precedence.
 fn one_of_each() -> Vec<NextAction> {
     vec![
         verify("write_file"),
-        NextAction::ContactOperator { incident: Some("inc-1".parse().unwrap()) },
+        operator("inc-1"),
         restart("files", Some("op-1"), 1_000),
         reset("files"),
         refresh(&["a"], &[]),
-        NextAction::ReacquireLease { lease: "files/a".to_owned() },
+        lease("files/a"),
         NextAction::RetryCall { component: "files".parse().unwrap(), tool: "read_file".to_owned() },
-        NextAction::RequestApproval { operation: "op-2".parse().unwrap() },
+        approval("op-2"),
     ]
 }
 
@@ -93,6 +105,15 @@ fn actions_about_the_same_thing_are_one() {
     check_merged(&[reset("files"), reset("files")], &[reset("files")]);
     check_merged(&[reset("files"), reset("search")], &[reset("files"), reset("search")]);
     check_merged(&[verify("a"), verify("b"), verify("a")], &[verify("a"), verify("b")]);
+    check_merged(&[lease("a"), lease("b"), lease("a")], &[lease("a"), lease("b")]);
+    check_merged(
+        &[approval("op-1"), approval("op-2"), approval("op-1")],
+        &[approval("op-1"), approval("op-2")],
+    );
+    check_merged(
+        &[operator("inc-1"), operator("inc-2"), operator("inc-1")],
+        &[operator("inc-1"), operator("inc-2")],
+    );
     check_merged(
         &[restart("files", Some("op-1"), 500), restart("files", Some("op-2"), 900)],
         &[restart("files", Some("op-2"), 900)],
@@ -221,7 +242,7 @@ fn a_lease_is_held_or_to_be_acquired_again_and_never_both() {
     let leases = |c: &Checkpoint| c.leases.iter().cloned().collect::<Vec<_>>().join(" ");
 
     held();
-    let lost = change(&world, Actions::add([NextAction::ReacquireLease { lease: "files/a".to_owned() }]));
+    let lost = change(&world, Actions::add([lease("files/a")]));
     assert_eq!((leases(&lost).as_str(), lost.pending.len()), ("", 1));
     held();
     let again = wait(world.sessions.get(&session("work"))).unwrap().unwrap();
