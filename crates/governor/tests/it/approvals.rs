@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tidegate_checkpoints::{Checkpoints, Draft};
 use tidegate_core::{Generation, NextAction, OperationId, SessionId};
 use tidegate_governor::{
-    Approved, Ask, Caller, Governor, GovernorError, Operation, Phase, Policy, PolicyError,
+    Approved, Ask, Caller, Change, Changes, Governor, GovernorError, MAX_REASON_BYTES, MAX_SCOPE, Operation,
+    Phase, Policy, PolicyError,
 };
 use tidegate_store::Fault;
 
@@ -339,20 +340,36 @@ fn ended_operations_are_forgotten_oldest_first() {
 #[test]
 fn bad_requests_say_what_is_wrong() {
     let world = World::of(&["files"]);
-    let local = Caller::local();
-    check_request(&world, &local, &Ask { scope: vec![], ..ask("a") }, "name at least one component");
-    check_request(&world, &local, &Ask { scope: vec![name("fils")], ..ask("a") }, "no component fils");
-    check_request(
-        &world,
-        &local,
-        &Ask { reason: "  ".to_owned(), ..ask("a") },
-        "a reason of 1 to 2048 bytes",
-    );
-    check_request(&world, &local, &Ask { reason: "x".repeat(2_049), ..ask("a") }, "this one has 2049");
-    check_request(&world, &ops(), &Ask::shutdown(name("a"), vec![name("files")]), "only a signal ends");
-    check_request(&world, &Caller::signal(), &ask("a"), "only a signal ends");
+    let (local, signal) = (Caller::local(), Caller::signal());
+    let check = |caller: &Caller, ask: Ask, expected: &str| check_request(&world, caller, &ask, expected);
+    let of = |count: usize| Ask { scope: (0..count).map(|n| name(&format!("c{n}"))).collect(), ..ask("a") };
+    let because = |reason: &str| Ask { reason: reason.to_owned(), ..ask("a") };
+    check(&local, of(0), "name at least one component");
+    check(&local, of(MAX_SCOPE), "no component c0");
+    check(&local, of(MAX_SCOPE + 1), "at most 64 components, not 65");
+    check(&local, because("  "), "a reason of 1 to 2048 bytes");
+    check(&local, because(&"x".repeat(MAX_REASON_BYTES + 1)), "this one has 2049");
+    check(&ops(), Ask::shutdown(name("a"), vec![name("files")]), "only a signal ends");
+    check(&signal, ask("a"), "only a signal ends");
+    check(&ops(), Ask { abandon_unsafe: true, ..ask("a") }, "it goes with --break-glass only");
     check_approve(&world, &ops(), "nowhere", "there is no operation nowhere");
     assert_eq!(world.keys("operation/"), Vec::<String>::new());
+}
+
+#[test]
+fn the_longest_reason_and_the_widest_rights_are_no_mistake() {
+    let world = World::of(&["files"]);
+    let long = Ask { reason: "x".repeat(MAX_REASON_BYTES), ..ask("a") };
+    check_request(&world, &Caller::local(), &long, "Requested");
+    check_request(&world, &ops(), &Ask { break_glass: true, abandon_unsafe: true, ..ask("b") }, "Approved");
+}
+
+#[test]
+fn an_upgrade_is_asked_for_with_what_it_changes() {
+    let world = World::of(&["files"]);
+    let upgrade = Ask::upgrade(name("u"), name("files"), Change::Configured, "the configuration is new");
+    let operation = request(&world, &Caller::local(), &upgrade).unwrap();
+    assert_eq!(operation.upgrade.changes, Changes::from([(name("files"), Change::Configured)]));
 }
 
 #[test]
