@@ -127,10 +127,12 @@ pub(crate) fn cancel(operation: &Operation, by: &Caller, now: &Now, stamp: &Stam
 
 /// The way back: nothing was stopped.
 fn back(trouble: Trouble, end: End) -> Vec<Join> {
-    if is_planted("refused-without-an-incident") && trouble == Trouble::Refused {
-        return vec![Join::EndDrain(end), Join::Restore];
-    }
-    if is_planted("interrupted-without-an-incident") && trouble == Trouble::Interrupted {
+    let is_untold = match trouble {
+        Trouble::Refused => is_planted("refused-without-an-incident"),
+        Trouble::Interrupted => is_planted("interrupted-without-an-incident"),
+        Trouble::NotClosed | Trouble::NotRestarted | Trouble::RolledBack | Trouble::Abandoned => false,
+    };
+    if is_untold {
         return vec![Join::EndDrain(end), Join::Restore];
     }
     vec![Join::Incident(trouble), Join::EndDrain(end), Join::Restore]

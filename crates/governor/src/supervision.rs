@@ -142,4 +142,15 @@ mod tests {
             supervision.ready(&at(20_000)).failed(&at(20_000 + HEALTHY_AFTER_MS), &entropy);
         assert_eq!((supervision.failures(), next), (1, Next::Restart { after_ms: 250 }));
     }
+
+    #[test]
+    fn what_an_operation_has_given_up_is_tried_slowly_and_nothing_is_forgiven() {
+        let entropy = Fixed(0);
+        for (failed_before, failures, after_ms) in [(0, 5, 4_000), (6, 7, 15_000)] {
+            let before = Supervision { failures: failed_before, ..Supervision::new() };
+            let given_up = before.ready(&at(0)).given_up();
+            let (supervision, next) = given_up.failed(&at(HEALTHY_AFTER_MS), &entropy);
+            assert_eq!((supervision.failures(), next), (failures, Next::Restart { after_ms }));
+        }
+    }
 }

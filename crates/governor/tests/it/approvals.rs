@@ -4,10 +4,10 @@ use crate::support::{AllAlive, Counter, finish, nudge, pause};
 use crate::world::{World, launch, name};
 use std::sync::Arc;
 use tidegate_checkpoints::{Checkpoints, Draft};
-use tidegate_core::{Generation, NextAction, OperationId, SessionId};
+use tidegate_core::{Clock, Generation, NextAction, OperationId, SessionId};
 use tidegate_governor::{
-    Approved, Ask, Caller, Change, Changes, Governor, GovernorError, MAX_REASON_BYTES, MAX_SCOPE, Operation,
-    Phase, Policy, PolicyError,
+    Approved, Ask, Caller, Change, Changes, Governor, GovernorError, Launches, MAX_REASON_BYTES, MAX_SCOPE,
+    Operation, Phase, Policy, PolicyError, Stamp, decide_expire, decide_request,
 };
 use tidegate_store::Fault;
 
@@ -197,6 +197,24 @@ fn an_approval_after_expiry_is_refused_swept_or_not() {
 }
 
 #[test]
+fn what_was_answered_before_it_was_swept_does_not_expire() {
+    let swept = |answer: fn(&World), minutes: u64| {
+        let world = World::of(&["files"]);
+        check_request(&world, &Caller::local(), &ask("a"), "Requested");
+        answer(&world);
+        world.clock.advance(minutes * 60_000);
+        let stamp = Stamp::fresh(&Counter::default());
+        decide_expire(&world.view(), &name("a"), &world.clock.now(), &stamp).unwrap().reply.phase
+    };
+    let denied = |world: &World| drop(finish(world.governor().deny(&ops(), &name("a"))).unwrap());
+    let approved = |world: &World| drop(approve(world, &ops(), "a").unwrap());
+    assert_eq!(swept(|_| (), 14), Phase::Requested);
+    assert_eq!(swept(|_| (), 15), Phase::Expired);
+    assert_eq!(swept(denied, 15), Phase::Denied);
+    assert_eq!(swept(approved, 15), Phase::Approved);
+}
+
+#[test]
 fn a_request_that_nobody_could_approve_is_refused_at_once() {
     let too_few = |policy: &mut Policy| policy.approvals = 3;
     check_request(
@@ -326,15 +344,10 @@ fn waiting_requests_are_bounded() {
 fn ended_operations_are_forgotten_oldest_first() {
     let world = World::of(&["files"]);
     let keep = tidegate_governor::MAX_ENDED;
-    for n in 0..keep + 3 {
-        let id = format!("r{n:04}");
-        check_request(&world, &Caller::local(), &ask(&id), "Requested");
-        finish(world.governor().cancel(&Caller::local(), &name(&id))).unwrap();
-        world.clock.advance(10);
-    }
+    world.cancelled((0..keep + 2).map(|n| name(&format!("r{n:04}"))));
+    check_request(&world, &Caller::local(), &ask("s"), "Requested");
     let kept = world.keys("operation/");
-    assert_eq!(kept.len(), keep);
-    assert_eq!(kept[0], "operation/r0003");
+    assert_eq!((kept.len(), kept[0].as_str()), (keep, "operation/r0003"));
 }
 
 #[test]
@@ -368,8 +381,12 @@ fn the_longest_reason_and_the_widest_rights_are_no_mistake() {
 fn an_upgrade_is_asked_for_with_what_it_changes() {
     let world = World::of(&["files"]);
     let upgrade = Ask::upgrade(name("u"), name("files"), Change::Configured, "the configuration is new");
-    let operation = request(&world, &Caller::local(), &upgrade).unwrap();
-    assert_eq!(operation.upgrade.changes, Changes::from([(name("files"), Change::Configured)]));
+    let launches = Launches::from([(name("files"), launch("deno"))]);
+    let (now, stamp) = (world.clock.now(), Stamp::fresh(&Counter::default()));
+    let decided =
+        decide_request(&world.view(), &world.policy, &Caller::local(), &upgrade, &launches, &now, &stamp);
+    let changes = decided.unwrap().reply.upgrade.changes;
+    assert_eq!(changes, Changes::from([(name("files"), Change::Configured)]));
 }
 
 #[test]

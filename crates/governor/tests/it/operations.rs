@@ -450,12 +450,8 @@ fn an_operation_that_has_yet_to_reopen_is_not_forgotten() {
             assert!(nudge(&mut run).await.is_none());
         }
     });
-    for n in 0..MAX_ENDED + 1 {
-        world.clock.advance(10);
-        let ask = Ask::restart(name(&format!("r{n}")), vec![name("files")], "again");
-        finish(governor.request(&Caller::local(), &ask, &world)).unwrap();
-        finish(governor.cancel(&Caller::local(), &ask.id)).unwrap();
-    }
+    world.cancelled((0..MAX_ENDED).map(|n| name(&format!("r{n}"))));
+    world.cancelled(std::iter::once(name("one-more")));
     assert!(world.operation(&id).is_to_reopen(), "the oldest of all is still there");
     finish(governor.recover(&world)).unwrap();
     check_settled(&world, &world.operation(&id));

@@ -17,7 +17,7 @@ use tidegate_governor::{
 };
 use tidegate_incidents::Incident;
 use tidegate_leases::NoSessions;
-use tidegate_store::{Key, MemoryStore, Store, Txn};
+use tidegate_store::{Key, MemoryStore, Store, Txn, View};
 
 /// How a drain ends.
 #[derive(Clone)]
@@ -168,6 +168,26 @@ impl World {
         let operation = finish(self.governor().request(&caller, &ask, self)).unwrap();
         assert_eq!(operation.phase, Phase::Approved);
         operation.id
+    }
+
+    /// What a decision sees now.
+    pub(crate) fn view(&self) -> View {
+        let listing = finish(self.store.inner.list("")).unwrap();
+        View::new(listing.epoch, listing.revision, listing.records)
+    }
+
+    /// Restarts with these ids that were asked for and cancelled, one after the other, as one commit.
+    pub(crate) fn cancelled(&self, ids: impl Iterator<Item = OperationId>) {
+        let ask = Ask::restart(name("first"), vec![name("files")], "again");
+        finish(self.governor().request(&Caller::local(), &ask, self)).unwrap();
+        let first = finish(self.governor().cancel(&Caller::local(), &ask.id)).unwrap();
+        let view = self.view();
+        let txn = ids.fold(Txn::new().delete(&view, &Operation::key(&first.id)), |txn, id| {
+            self.clock.advance(10);
+            let key = Operation::key(&id);
+            txn.put(&view, &key, &Operation { id, ended_at: Some(self.clock.now().wall), ..first.clone() })
+        });
+        finish(self.store.inner.commit(txn)).unwrap();
     }
 
     pub(crate) fn operation(&self, id: &OperationId) -> Operation {
