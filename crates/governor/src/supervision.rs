@@ -122,8 +122,12 @@ mod tests {
             (u32::MAX, Probe { after_ms: 150_000 }, 300_000),
         ] {
             assert_eq!(decide_crash_restart(failures, 0), shortest_wait, "{failures}");
+            let wait = |random| match decide_crash_restart(failures, random) {
+                Restart { after_ms } | Probe { after_ms } => after_ms,
+            };
+            assert_eq!(wait(u128::from(longest_wait / 2)), longest_wait, "{failures}");
             for random in [1, 77, 12_345, longest] {
-                let (Restart { after_ms } | Probe { after_ms }) = decide_crash_restart(failures, random);
+                let after_ms = wait(random);
                 assert!(after_ms * 2 >= longest_wait && after_ms <= longest_wait, "{failures}: {after_ms}");
             }
         }
