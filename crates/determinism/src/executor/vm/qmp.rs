@@ -14,6 +14,9 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 /// A snapshot takes less than a second; one that takes longer than this many looks never ends.
 const MAX_LOOKS: usize = 15_000;
+/// A machine that records counts its instructions from nothing when it has been restored, and takes a step that has this bit
+/// for one backwards (QEMU 7.2, `replay_advance_current_icount`): a snapshot is of a count without it.
+const BACKWARDS: u64 = 1 << 31;
 /// As fast as the machine's disk: the emulator's own default is made for networks.
 const BYTES_PER_SECOND: u64 = 4 << 30;
 
@@ -38,12 +41,28 @@ impl Control {
 
     /// Stops the machine, writes it to a file, and ends the emulator.
     pub(super) fn save(&mut self, file: &File) -> io::Result<()> {
-        self.command("stop", json!({}))?;
+        self.stop()?;
         self.command("migrate-set-parameters", json!({ "max-bandwidth": BYTES_PER_SECOND }))?;
         self.command("migrate", json!({ "uri": format!("exec:cat > {}", path_of(file)) }))?;
         self.until_complete()?;
         self.command("quit", json!({}))?;
         Ok(())
+    }
+
+    /// Stops the machine, which waits for its next request, at a count that one that records can begin with.
+    fn stop(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_LOOKS {
+            self.command("stop", json!({}))?;
+            let counted = self.command("query-replay", json!({}))?["icount"].as_u64();
+            let counted =
+                counted.ok_or_else(|| Error::other("the emulator does not say what it has executed"))?;
+            if counted & BACKWARDS == 0 {
+                return Ok(());
+            }
+            self.command("cont", json!({}))?;
+            look_later()?;
+        }
+        Err(Error::other("the machine executes too little to be saved"))
     }
 
     /// Loads a machine from a file; it runs on from there.
