@@ -1,4 +1,5 @@
-//! `tidegate.toml`: what it may say, checked once. Nothing here starts, opens or connects to anything.
+//! `tidegate.toml`: what it may say, checked once. Nothing here starts, opens or connects to anything, or
+//! uses the rest of this crate: a fuzz target compiles it alone.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod corpus;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use tidegate_core::{ComponentName, PrincipalName, WorkClass};
 use tidegate_relay::{LeaseRules, Sharing};
 
+#[cfg(test)]
+pub(crate) use raw::MAX_OWN_NAME_BYTES;
 pub(crate) use raw::STOP_GRACE;
 #[cfg(test)]
 pub(crate) use raw::parse;

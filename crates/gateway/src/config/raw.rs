@@ -2,7 +2,6 @@
 
 use super::keys::first_bad_key;
 use super::{ComponentConfig, Config, ConfigError, Credential, PolicyConfig, ServerState, ToolRule};
-use crate::daemon::seat::MAX_NAME_BYTES;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,6 +18,9 @@ const MAX_DURATION: Duration = Duration::from_secs(86_400);
 const MAX_HOLD: Duration = Duration::from_secs(59);
 /// More components than this in one daemon is a mistake in a generated file.
 const MAX_COMPONENTS: usize = 256;
+
+/// The longest name of a per-session component, in bytes: the names of its servers' records are longer.
+pub(crate) const MAX_OWN_NAME_BYTES: usize = 64;
 
 const DRAIN_DEADLINE: Duration = Duration::from_secs(60);
 const HOLD: Duration = Duration::from_secs(45);
@@ -234,9 +236,9 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
         Some((_, "per-session")) => Sharing::PerSession,
         Some((at, _)) => return Err(fault(at, "sharing is \"shared\" or \"per-session\"")),
     };
-    if sharing == Sharing::PerSession && raw.name.get_ref().len() > MAX_NAME_BYTES {
+    if sharing == Sharing::PerSession && raw.name.get_ref().len() > MAX_OWN_NAME_BYTES {
         let text = "the servers of a per-session component have names of their own";
-        return Err(fault(&raw.name, format!("{text}: its own has at most {MAX_NAME_BYTES} bytes")));
+        return Err(fault(&raw.name, format!("{text}: its own has at most {MAX_OWN_NAME_BYTES} bytes")));
     }
     let state = match raw.state.as_ref().map(|s| (s, s.get_ref().as_str())) {
         None | Some((_, "in-process")) => ServerState::InProcess,

@@ -8,9 +8,6 @@ use tidegate_governor::Component;
 /// Bytes of a session's hash in the name of its server's record: no two of a daemon's sessions share so many.
 const HASH_BYTES: usize = 8;
 
-/// The longest name of a per-session component, in bytes: the names of its servers' records are longer.
-pub(crate) const MAX_NAME_BYTES: usize = 64;
-
 /// A server's place in the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seat {
@@ -51,7 +48,7 @@ impl Seat {
             let _ = write!(name, "{byte:02x}"); // writing to a String can't fail
             name
         });
-        #[allow(clippy::expect_used)] // The configuration takes no longer name than MAX_NAME_BYTES.
+        #[allow(clippy::expect_used)] // The configuration takes no longer name than MAX_OWN_NAME_BYTES.
         let record = ComponentName::new(&name).expect("a component's name and a hash are a name");
         Self { component: component.clone(), session: Some(session.clone()), record }
     }
@@ -72,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_session_has_a_record_of_its_own_and_people_read_whose_it_is() {
-        let files: ComponentName = "f".repeat(MAX_NAME_BYTES).parse().unwrap();
+        let files: ComponentName = "f".repeat(crate::config::MAX_OWN_NAME_BYTES).parse().unwrap();
         let of = |session: &str| Seat::of(&files, &session.parse().unwrap());
         assert_ne!(of("local/s1").record, of("local/s2").record);
         assert_ne!(of("local/s1").record, of("ops/s1").record);
