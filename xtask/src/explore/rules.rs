@@ -101,11 +101,7 @@ pub(super) fn broken(visit: &Visit) -> Vec<String> {
     );
     let told = |name: &&str| durable.iter().any(|line| line.starts_with(&format!("{name}: ")));
     let restart = durable.iter().any(|line| line == "the restart is Completed");
-    rule(
-        10,
-        restart && SESSIONS.iter().all(|name| told(name)),
-        "disk alone does not tell every session and the restart",
-    );
+    rule(10, restart && SESSIONS.iter().all(told), "disk alone does not tell every session and the restart");
     broken
 }
 
