@@ -3,11 +3,11 @@
 use crate::bounds::cut;
 use crate::change::{change, load};
 use crate::pending;
-use crate::{CallFact, CallState, Checkpoint, CheckpointError, Clear};
+use crate::{CallFact, Checkpoint, CheckpointError, Clear};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::planted::is_planted;
-use tidegate_core::{ComponentName, Generation, NextAction, Now, SessionId};
+use tidegate_core::{ComponentName, Generation, LateAnswer, NextAction, Now, SessionId};
 use tidegate_store::{Decision, Txn, View};
 
 /// The most unsettled calls kept of one session. An agent with more in flight than this has lost count itself.
@@ -71,7 +71,7 @@ impl Draft {
     }
 }
 
-/// Writes the checkpoints of all these sessions in one commit. A call that turned `Unknown` queues its
+/// Writes the checkpoints of all these sessions in one commit. A call that turned `Detached` or `Unknown` queues its
 /// `VerifyThenRetry` by itself. Replies with the next action of each.
 ///
 /// A session without a record gets one: what happened to it must not be lost.
@@ -127,13 +127,13 @@ fn write(
 }
 
 fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointError> {
-    let is_unknown = |call: &CallFact| call.state == CallState::Unknown;
-    let news = |call: &&CallFact| !c.calls.iter().any(|old| is_unknown(old) && same_call(old, call));
-    let lost = draft.calls.iter().filter(|call| is_unknown(call)).filter(news);
+    let news = |call: &&CallFact| !c.calls.iter().any(|old| old.state == call.state && same_call(old, call));
+    let lost = draft.calls.iter().filter(|call| call.is_unanswered()).filter(news);
     let mut add: Vec<NextAction> = lost
         .map(|call| NextAction::VerifyThenRetry {
             component: call.component.clone(),
             tool: cut(&call.tool, MAX_TOOL_BYTES),
+            answer: None,
         })
         .collect();
     add.extend(draft.actions.add.iter().cloned());
@@ -161,6 +161,36 @@ fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointE
     }
     pending::change(c, &draft.actions.clear, &add, now);
     Ok(())
+}
+
+/// Records that a call was answered of which the record says that its caller is gone. The session is told how, once;
+/// while there are other calls of that tool whose outcome nobody knows, it is told what is to be done about those.
+/// Replies whether there was such a call.
+///
+/// # Errors
+/// When the record can't be read.
+pub fn decide_answered_late(
+    view: &View,
+    session: &SessionId,
+    answered: &CallFact,
+    answer: LateAnswer,
+    now: &Now,
+) -> Result<Decision<bool>, CheckpointError> {
+    let Some(before) = load(view, session)? else { return Ok(Decision::reply(false)) };
+    let known = before.calls.iter().any(|call| call.is_unanswered() && same_call(call, answered));
+    let txn = change(view, before, now, |c| {
+        c.calls.retain(|call| !same_call(call, answered));
+        let is_like = |call: &CallFact| {
+            call.is_unanswered() && call.component == answered.component && call.tool == answered.tool
+        };
+        if known && !c.calls.iter().any(is_like) {
+            let (component, tool) = (answered.component.clone(), cut(&answered.tool, MAX_TOOL_BYTES));
+            let told = NextAction::VerifyThenRetry { component, tool, answer: Some(answer) };
+            pending::change(c, &[], &[told], now);
+        }
+        Ok(())
+    })?;
+    Ok(Decision::write(txn, known))
 }
 
 fn same_call(a: &CallFact, b: &CallFact) -> bool {

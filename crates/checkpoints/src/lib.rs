@@ -74,7 +74,9 @@ pub use attach::{
     Attach, Attached, MAX_ENDED, MAX_SESSIONS, MAX_STEALS, MAX_STREAMS, clients, decide_attach,
     decide_detach, decide_end,
 };
-pub use draft::{Actions, Draft, MAX_CALLS, MAX_TOOL_BYTES, decide_actions, decide_checkpoint};
+pub use draft::{
+    Actions, Draft, MAX_CALLS, MAX_TOOL_BYTES, decide_actions, decide_answered_late, decide_checkpoint,
+};
 pub use error::CheckpointError;
 pub use fact::{
     Fact, MAX_FACT_BYTES, MAX_LEASES, MAX_LOG_LEVELS, MAX_NOTE_BYTES, MAX_NOTES, MAX_SUBSCRIPTIONS,

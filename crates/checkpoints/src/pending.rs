@@ -88,7 +88,7 @@ impl Clear {
 /// What an action is about: two with the same subject are one entry of the queue.
 fn about(action: &NextAction) -> (&'static str, Option<&str>, Option<&str>) {
     let (first, second) = match action {
-        NextAction::RetryCall { component, tool } | NextAction::VerifyThenRetry { component, tool } => {
+        NextAction::RetryCall { component, tool } | NextAction::VerifyThenRetry { component, tool, .. } => {
             (Some(component.as_str()), Some(tool.as_str()))
         }
         NextAction::WaitForRestart { component, .. }

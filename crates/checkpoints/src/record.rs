@@ -164,8 +164,7 @@ pub struct StreamFact {
 /// One call that was not settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFact {
-    /// Its id, which no other call of the session to this component has: with several connections, the connection's id is
-    /// part of it.
+    /// Its id, which no other call of the session to this component has, over whichever of its connections.
     pub id: String,
     /// Where it was made.
     pub component: ComponentName,
@@ -175,6 +174,14 @@ pub struct CallFact {
     pub class: WorkClass,
     /// How far it got.
     pub state: CallState,
+}
+
+impl CallFact {
+    /// Whether it may have been carried out, and nobody has an answer: its client is gone, or none will come.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.class.is_unsafe() && matches!(self.state, CallState::Detached | CallState::Unknown)
+    }
 }
 
 /// How far a call got.

@@ -5,6 +5,16 @@
 use crate::{ComponentName, IncidentId, OperationId};
 use serde::{Deserialize, Serialize};
 
+/// How a server answered a call whose caller was gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LateAnswer {
+    /// With a result.
+    Result,
+    /// With an error, or with a result that says it is one.
+    Error,
+}
+
 /// One instruction. `kind` and the fields are for programs, [`NextAction::prompt`] is for models and people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
@@ -25,6 +35,9 @@ pub enum NextAction {
         component: ComponentName,
         /// The tool (or the method) that was called.
         tool: String,
+        /// How the server answered, where it did after nobody waited any more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<LateAnswer>,
     },
     /// A restart is under way.
     WaitForRestart {
@@ -77,10 +90,18 @@ impl NextAction {
             Self::RetryCall { component, tool } => {
                 format!("Call {tool} on {component} again: the last call had no effect.")
             }
-            Self::VerifyThenRetry { component, tool } => format!(
+            Self::VerifyThenRetry { component, tool, answer: None } => format!(
                 "The outcome of {tool} on {component} is unknown: it reached the server and no answer came, so that it may have been \
                  carried out, or may still be. Check with a read-only call whether it took effect, and call it again only if it did not \
                  and no longer can."
+            ),
+            Self::VerifyThenRetry { component, tool, answer: Some(LateAnswer::Result) } => format!(
+                "{component} has carried {tool} out, and nobody was there for the answer: your connection had ended. Do not make that call \
+                 again; look with a read-only call what came of it."
+            ),
+            Self::VerifyThenRetry { component, tool, answer: Some(LateAnswer::Error) } => format!(
+                "{component} has answered {tool} with an error, and nobody was there for the answer: your connection had ended. Check with a \
+                 read-only call whether anything of it took effect before you make that call again."
             ),
             Self::WaitForRestart { component, retry_after_ms, .. } => format!(
                 "{component} is being restarted and takes no new work. Wait {} s, then make the call again; it did not reach the server.",
@@ -138,6 +159,25 @@ impl NextAction {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_answer_changes_what_is_said_and_not_what_kind_of_thing_it_is() {
+        let verify = |answer| NextAction::VerifyThenRetry {
+            component: "files".parse().unwrap(),
+            tool: "write".into(),
+            answer,
+        };
+        for (answer, said) in [
+            (None, "no answer came"),
+            (Some(LateAnswer::Result), "files has carried write out"),
+            (Some(LateAnswer::Error), "answered write with an error"),
+        ] {
+            let json = verify(answer).to_json();
+            assert_eq!(json["kind"], "VerifyThenRetry");
+            assert!(json["prompt"].as_str().unwrap().contains(said), "{json}");
+            assert_eq!(serde_json::from_value::<NextAction>(json).unwrap(), verify(answer));
+        }
+    }
 
     #[test]
     fn the_json_has_kind_and_prompt_and_reads_back() {

@@ -23,7 +23,7 @@ mod text;
 mod time;
 mod work;
 
-pub use action::NextAction;
+pub use action::{LateAnswer, NextAction};
 pub use fence::{Epoch, Fence, ParseFenceError, Revision};
 pub use held::HeldLease;
 pub use ids::{

@@ -1,18 +1,23 @@
 //! What a daemon records outside of operations, several crates' records in one commit: leases that ran out with the
-//! incidents of those that are orphaned, and calls whose outcome is unknown with what their sessions are to do.
+//! incidents of those that are orphaned, and calls whose client or whose server is gone, with what their sessions are to do.
 
 use crate::{GovernorError, Stamp, of_orphan};
 use std::sync::Arc;
-use tidegate_checkpoints::{CallFact, CallState, Draft, decide_checkpoint, scope as scope_of_sessions};
+use tidegate_checkpoints::{
+    CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint,
+    scope as scope_of_sessions,
+};
 use tidegate_core::planted::is_planted;
-use tidegate_core::{Clock, ComponentName, Entropy, IncidentId, NextAction, SessionId, WorkClass};
-use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_report};
+use tidegate_core::{
+    Clock, ComponentName, Entropy, IncidentId, LateAnswer, NextAction, SessionId, WorkClass,
+};
+use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_recovered, decide_report};
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
-use tidegate_store::{Decision, Store, View, transact};
+use tidegate_store::{Decision, Scope, Store, View, transact};
 
-/// A call that was written to a server and will never be answered.
+/// A call that was written to a server, and of which no answer has reached its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownCall {
+pub struct LeftCall {
     /// Whose.
     pub session: SessionId,
     /// Where.
@@ -73,11 +78,15 @@ impl Upkeep {
     ///
     /// # Errors
     /// The store's.
-    pub async fn unknown(&self, call: &UnknownCall) -> Result<IncidentId, GovernorError> {
+    pub async fn unknown(&self, call: &LeftCall) -> Result<IncidentId, GovernorError> {
         let stamp = Stamp::fresh(&*self.entropy);
-        let (report, draft) = (report_of(call), draft_of(call));
+        let draft = draft_of(call, CallState::Unknown);
         let decide = |view: &View| -> Result<Decision<IncidentId>, GovernorError> {
             let now = self.clock.now();
+            let report = match has_ended(view, &call.session)? {
+                true => report_to_operator(call, "the server ended before it answered"),
+                false => report_of(call),
+            };
             let reported = decide_report(view, &report, &stamp.incident(0), &now)?;
             let told = decide_checkpoint(view, std::slice::from_ref(&draft), &now)?;
             if is_planted("the-unknown-is-not-recorded") {
@@ -85,12 +94,90 @@ impl Upkeep {
             }
             Ok(Decision::write(reported.txn.and(told.txn), reported.reply.id))
         };
-        let scope = scope_of_sessions([&call.session]).and(tidegate_incidents::scope());
-        Ok(transact(&*self.store, &scope, decide).await?.reply)
+        Ok(transact(&*self.store, &scope_of(call), decide).await?.reply)
+    }
+
+    /// Records that the client of a call is gone while the server works on it: whoever comes back in that session is told
+    /// to look before they repeat it. Nobody comes back to a session that has been ended: then it is an operator's business,
+    /// by an incident in the same commit, which is answered. To be durable before the client counts as gone.
+    ///
+    /// # Cancel safety
+    /// As with [`Upkeep::unknown`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn detached(&self, call: &LeftCall) -> Result<Option<IncidentId>, GovernorError> {
+        let stamp = Stamp::fresh(&*self.entropy);
+        let draft = draft_of(call, CallState::Detached);
+        let decide = |view: &View| -> Result<Decision<Option<IncidentId>>, GovernorError> {
+            let now = self.clock.now();
+            if is_planted("a-client-that-left-is-forgotten") {
+                return Ok(Decision::reply(None));
+            }
+            let told = decide_checkpoint(view, std::slice::from_ref(&draft), &now)?;
+            if !has_ended(view, &call.session)? {
+                return Ok(Decision::write(told.txn, None));
+            }
+            let report = report_to_operator(call, "the server may still be working on it");
+            let reported = decide_report(view, &report, &stamp.incident(0), &now)?;
+            Ok(Decision::write(reported.txn.and(told.txn), Some(reported.reply.id)))
+        };
+        Ok(transact(&*self.store, &scope_of(call), decide).await?.reply)
+    }
+
+    /// Records that a call was answered whose client is gone: its outcome is known now, and told to whoever comes back.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it was recorded, all or nothing; recording it again changes nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answered_late(&self, call: &LeftCall, answer: LateAnswer) -> Result<(), GovernorError> {
+        let fact = fact_of(call, CallState::Answered);
+        let how = match answer {
+            LateAnswer::Result => "the server answered the call with a result",
+            LateAnswer::Error => "the server answered the call with an error",
+        };
+        let decide = |view: &View| -> Result<Decision<()>, GovernorError> {
+            let now = self.clock.now();
+            let told = decide_answered_late(view, &call.session, &fact, answer, &now)?;
+            let settled = decide_recovered(view, IncidentKind::OutcomeUnknown, &of_ended(call), how, &now)?;
+            Ok(Decision::write(told.txn.and(settled.txn), ()))
+        };
+        transact(&*self.store, &scope_of(call), decide).await?;
+        Ok(())
+    }
+
+    /// Settles what an earlier daemon has left: nobody hears an answer any more to calls whose clients were gone already.
+    /// Answers how many there were. To be called before any client comes.
+    ///
+    /// # Errors
+    /// The store's. What was settled by then stays so.
+    pub async fn settle_left(&self) -> Result<usize, GovernorError> {
+        let mut settled = 0;
+        for checkpoint in tidegate_checkpoints::list(&*self.store).await? {
+            let is_left = |call: &&CallFact| call.is_unanswered() && call.state == CallState::Detached;
+            for call in checkpoint.calls.iter().filter(is_left) {
+                let CallFact { id, component, tool, class, .. } = call.clone();
+                self.unknown(&LeftCall { session: checkpoint.session.clone(), component, tool, class, id })
+                    .await?;
+                settled += 1;
+            }
+        }
+        Ok(settled)
     }
 }
 
-fn report_of(call: &UnknownCall) -> Report {
+fn scope_of(call: &LeftCall) -> Scope {
+    scope_of_sessions([&call.session]).and(tidegate_incidents::scope())
+}
+
+fn has_ended(view: &View, session: &SessionId) -> Result<bool, GovernorError> {
+    let checkpoint: Option<Checkpoint> = view.read(&tidegate_checkpoints::key(session))?;
+    Ok(checkpoint.is_some_and(|checkpoint| checkpoint.ended.is_some()))
+}
+
+fn report_of(call: &LeftCall) -> Report {
     let mut report = Report::new(
         IncidentKind::OutcomeUnknown,
         format!("{}/{}", call.component, call.session),
@@ -102,19 +189,49 @@ fn report_of(call: &UnknownCall) -> Report {
     report.scope = Some(call.component.clone());
     report.session = Some(call.session.clone());
     report.who_is_next = WhoIsNext::Session;
-    report.next_action =
-        NextAction::VerifyThenRetry { component: call.component.clone(), tool: call.tool.clone() };
+    report.next_action = NextAction::VerifyThenRetry {
+        component: call.component.clone(),
+        tool: call.tool.clone(),
+        answer: None,
+    };
     report
 }
 
-fn draft_of(call: &UnknownCall) -> Draft {
-    let mut draft = Draft::new(call.session.clone());
-    draft.calls.push(CallFact {
+/// What makes two reports about one call of a session that was ended the same incident.
+fn of_ended(call: &LeftCall) -> String {
+    format!("{}/{}/{}", call.component, call.session, call.id)
+}
+
+/// There is no session any more that could be told.
+fn report_to_operator(call: &LeftCall, why: &str) -> Report {
+    let LeftCall { session, component, tool, class, .. } = call;
+    let title = format!("{session} was ended in the middle of {tool} on {component}");
+    let mut report =
+        Report::new(IncidentKind::OutcomeUnknown, of_ended(call), Severity::Warning, title.as_str())
+            .evidence("tool", tool)
+            .evidence("class", class.to_string())
+            .evidence("why", why);
+    report.scope = Some(component.clone());
+    report.session = Some(session.clone());
+    report.next_prompt = Some(format!(
+        "{title}, and its outcome is unknown: {why}. Whoever takes that work up starts anew and knows nothing of it: look with a \
+         read-only call whether it took effect, before anybody repeats it. An answer that comes resolves this by itself."
+    ));
+    report
+}
+
+fn fact_of(call: &LeftCall, state: CallState) -> CallFact {
+    CallFact {
         id: call.id.clone(),
         component: call.component.clone(),
         tool: call.tool.clone(),
         class: call.class,
-        state: CallState::Unknown,
-    });
+        state,
+    }
+}
+
+fn draft_of(call: &LeftCall, state: CallState) -> Draft {
+    let mut draft = Draft::new(call.session.clone());
+    draft.calls.push(fact_of(call, state));
     draft
 }

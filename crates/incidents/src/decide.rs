@@ -85,7 +85,7 @@ pub fn decide_report(
     Ok(Decision::write(txn, reported(&incident, Outcome::Opened)))
 }
 
-/// Notes that what was reported has recovered by itself: resolves the incident, unless it is flapping; then it stays
+/// Notes that what was reported is over, and `how` that was seen: resolves the incident, unless it is flapping; then it stays
 /// open until it has been quiet for [`FLAP_QUIET`] ([`decide_settle`]). Replies with its state, `None` if there is none.
 ///
 /// # Errors
@@ -94,6 +94,7 @@ pub fn decide_recovered(
     view: &View,
     kind: IncidentKind,
     dedup: &str,
+    how: &str,
     now: &Now,
 ) -> Result<Decision<Option<IncidentState>>, IncidentError> {
     let Some(mut incident) = find(view, kind, &line(dedup, crate::MAX_DEDUP_BYTES))? else {
@@ -107,7 +108,7 @@ pub fn decide_recovered(
         let txn = written(view, &incident, None, now);
         return Ok(Decision::write(txn, Some(incident.state)));
     }
-    resolve(&mut incident, &Actor::Tidegate, "recovered by itself", now);
+    resolve(&mut incident, &Actor::Tidegate, how, now);
     let txn = written(view, &incident, Some(Step::Resolved), now);
     Ok(Decision::write(txn, Some(incident.state)))
 }

@@ -38,7 +38,7 @@ impl Incidents {
         Ok(transact(&*self.store, &scope(), decide).await?.reply)
     }
 
-    /// Notes that what was reported has recovered by itself. Answers the incident's state, `None` if there is none.
+    /// Notes that what was reported is over by itself, and `how` that was seen. Answers the incident's state, `None` if there is none.
     ///
     /// # Errors
     /// The store's.
@@ -46,8 +46,9 @@ impl Incidents {
         &self,
         kind: IncidentKind,
         dedup: &str,
+        how: &str,
     ) -> Result<Option<IncidentState>, IncidentError> {
-        let decide = |view: &View| decide_recovered(view, kind, dedup, &self.clock.now());
+        let decide = |view: &View| decide_recovered(view, kind, dedup, how, &self.clock.now());
         Ok(transact(&*self.store, &scope(), decide).await?.reply)
     }
 

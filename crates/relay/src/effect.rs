@@ -3,7 +3,7 @@
 use crate::{List, RawId, StreamId};
 use std::num::NonZero;
 use std::sync::Arc;
-use tidegate_core::{ComponentName, Generation, SessionId, WorkClass};
+use tidegate_core::{ComponentName, Generation, LateAnswer, SessionId, WorkClass};
 
 /// One thing to do. The order of effects is part of the decision: do them one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,15 @@ pub enum Effect {
     },
     /// A call's outcome can't be known. Said exactly once per such call: for the checkpoint and the incident.
     Unknown(LostCall),
+    /// The client of a call that was written is gone, and it isn't read-only: whoever comes back has to be told.
+    Detached(LostCall),
+    /// A call of which [`Effect::Detached`] was said has been answered after all.
+    AnsweredLate {
+        /// Which.
+        call: LostCall,
+        /// How.
+        answer: LateAnswer,
+    },
     /// A call that was lost with its server has been written again.
     Replayed(LostCall),
     /// The server says that a list has changed: ask for it again with [`Relay::own_request`](crate::Relay::own_request).
@@ -72,7 +81,7 @@ pub enum Effect {
     },
 }
 
-/// A call that was written and lost its server.
+/// A call that was written and lost its server, or its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostCall {
     /// Whose call.

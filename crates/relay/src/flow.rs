@@ -134,6 +134,7 @@ impl Relay {
             unsafe_admissions,
             times_out_ms,
             told_unknown: false,
+            told_detached: false,
         };
         self.pending.fly(number, flight, keep_message);
     }
@@ -202,6 +203,15 @@ impl Relay {
         }
     }
 
+    /// Reports that the client of a written call is gone, unless it is read-only or known to be lost already.
+    pub(crate) fn say_detached(&mut self, number: u64, out: &mut Vec<Effect>) {
+        let Some(entry) = self.pending.get(number) else { return };
+        if entry.work.class.is_unsafe() && entry.flight().is_some_and(|flight| !flight.told_unknown) {
+            out.push(Effect::Detached(self.lost(number, entry)));
+            self.pending.tell_detached(number);
+        }
+    }
+
     /// Ends a call, and lets it hold until its server is proved dead.
     fn linger(&mut self, number: u64, refusal: Option<&Refusal>, out: &mut Vec<Effect>) {
         let Some(entry) = self.pending.remove(number) else { return };
@@ -226,8 +236,8 @@ impl Relay {
     }
 
     pub(crate) fn outcome_unknown(&self, tool: &str) -> Refusal {
-        let action =
-            NextAction::VerifyThenRetry { component: self.component().clone(), tool: tool.to_owned() };
+        let (component, tool) = (self.component().clone(), tool.to_owned());
+        let action = NextAction::VerifyThenRetry { component, tool, answer: None };
         self.refusal(RefusalKind::OutcomeUnknown, false, action)
     }
 

@@ -157,6 +157,7 @@ impl Relay {
         self.subscriptions.remove(stream);
         for number in self.pending.numbers(|entry| entry.stream == stream) {
             if self.pending.get(number).is_some_and(|entry| entry.flight().is_some()) {
+                self.say_detached(number, &mut out);
                 self.unwanted(number);
             } else {
                 self.held.remove(number);

@@ -49,6 +49,8 @@ pub(crate) struct Flight {
     pub(crate) times_out_ms: Option<u64>,
     /// [`Effect::Unknown`](crate::Effect) has been said of it.
     pub(crate) told_unknown: bool,
+    /// [`Effect::Detached`](crate::Effect) has been said of it.
+    pub(crate) told_detached: bool,
 }
 
 impl Entry {
@@ -142,6 +144,13 @@ impl Pending {
         match self.entries.get_mut(&number).map(|entry| &mut entry.state) {
             Some(State::Flying(flight)) => !std::mem::replace(&mut flight.told_unknown, true),
             _ => true,
+        }
+    }
+
+    /// It has been reported that its client is gone.
+    pub(crate) fn tell_detached(&mut self, number: u64) {
+        if let Some(State::Flying(flight)) = self.entries.get_mut(&number).map(|entry| &mut entry.state) {
+            flight.told_detached = true;
         }
     }
 

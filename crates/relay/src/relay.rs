@@ -87,6 +87,8 @@ pub enum CallState {
 /// One request that hasn't ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFact {
+    /// Its number, unique in this relay.
+    pub number: u64,
     /// Whose.
     pub session: SessionId,
     /// On which stream.
@@ -248,7 +250,8 @@ impl Relay {
     /// Every request that hasn't ended, in order of arrival.
     #[must_use]
     pub fn calls(&self, now: &Now) -> Vec<CallFact> {
-        let fact = |(_, entry): (u64, &crate::pending::Entry)| CallFact {
+        let fact = |(number, entry): (u64, &crate::pending::Entry)| CallFact {
+            number,
             session: entry.work.session.clone(),
             stream: entry.stream,
             id: entry.client_id.clone(),

@@ -8,7 +8,7 @@ use crate::refusal::{error_line, result_line};
 use crate::{Effect, List, MAX_ASKS, MessageError, RawId, Relay, Sharing, StreamId, salvage_id};
 use std::collections::BTreeSet;
 use tidegate_core::planted::is_planted;
-use tidegate_core::{Now, SessionId};
+use tidegate_core::{LateAnswer, Now, SessionId};
 
 /// JSON-RPC's "internal error": what was asked can't be answered.
 const INTERNAL_ERROR: i64 = -32_603;
@@ -43,10 +43,11 @@ impl Relay {
     /// waits no longer.
     fn server_garbled(&mut self, answers: Option<RawId>, why: &MessageError, out: &mut Vec<Effect>) {
         let number = answers.and_then(|id| self.pending.of_upstream(id.as_number()?));
-        match number.and_then(|number| self.pending.remove(number)) {
-            Some(entry) => {
+        match number.and_then(|number| Some((number, self.pending.remove(number)?))) {
+            Some((number, entry)) => {
                 let text = format!("the server's answer is not passed on: {why}");
-                self.ended(entry, |id| error_line(Some(id), INTERNAL_ERROR, &text, None), out);
+                let line = |id: &RawId| error_line(Some(id), INTERNAL_ERROR, &text, None);
+                self.ended(number, entry, || LateAnswer::Error, line, out);
             }
             None => self.counters.junk_lines += 1,
         }
@@ -64,7 +65,9 @@ impl Relay {
             return;
         }
         let number = self.pending.of_upstream(upstream);
-        let Some(mut entry) = number.and_then(|number| self.pending.remove(number)) else {
+        let Some((number, mut entry)) =
+            number.and_then(|number| Some((number, self.pending.remove(number)?)))
+        else {
             self.counters.late_answers += 1;
             return;
         };
@@ -73,16 +76,30 @@ impl Relay {
         {
             self.grant(entry.stream, wish, out);
         }
-        self.ended(entry, |id| message.with_id(id.as_json()), out);
+        let how = || match is_error || message.is_tool_error() {
+            true => LateAnswer::Error,
+            false => LateAnswer::Result,
+        };
+        self.ended(number, entry, how, |id| message.with_id(id.as_json()), out);
     }
 
     /// The server has answered: whoever waits is told, and the work is over.
-    fn ended(&mut self, entry: Entry, answer: impl Fn(&RawId) -> Vec<u8>, out: &mut Vec<Effect>) {
+    fn ended(
+        &mut self,
+        number: u64,
+        entry: Entry,
+        how: impl FnOnce() -> LateAnswer,
+        line: impl FnOnce(&RawId) -> Vec<u8>,
+        out: &mut Vec<Effect>,
+    ) {
+        if entry.flight().is_some_and(|flight| flight.told_detached) {
+            out.push(Effect::AnsweredLate { call: self.lost(number, &entry), answer: how() });
+        }
         let State::Flying(flight) = entry.state else { return };
         if flight.detached || (is_planted("answers-are-dropped-during-a-drain") && !self.gate.is_open()) {
             self.counters.late_answers += 1;
         } else {
-            out.push(to_client(entry.stream, answer(&entry.client_id)));
+            out.push(to_client(entry.stream, line(&entry.client_id)));
         }
         flight.permit.finish();
     }

@@ -10,7 +10,7 @@ use tidegate_core::WorkClass;
 use tidegate_store::{Fault, Txn};
 
 fn verify(tool: &str) -> NextAction {
-    NextAction::VerifyThenRetry { component: "files".parse().unwrap(), tool: tool.to_owned() }
+    NextAction::VerifyThenRetry { component: "files".parse().unwrap(), tool: tool.to_owned(), answer: None }
 }
 
 fn reset(component: &str) -> NextAction {

@@ -197,7 +197,7 @@ fn changes(world: &World, step: &Step) -> Result<BTreeMap<SessionId, Actions>, S
 
 fn short(action: &NextAction) -> String {
     match action {
-        NextAction::VerifyThenRetry { component, tool } | NextAction::RetryCall { component, tool } => {
+        NextAction::VerifyThenRetry { component, tool, .. } | NextAction::RetryCall { component, tool } => {
             format!("{} {tool} on {component}", action.kind())
         }
         NextAction::WaitForRestart { component, .. } | NextAction::StateReset { component } => {

@@ -26,10 +26,10 @@ pub(super) enum Msg {
     Line { stream: StreamId, line: Vec<u8> },
     /// A connection said too much at once.
     TooLong { stream: StreamId, head: Vec<u8>, tail: Vec<u8>, bytes: usize },
-    /// A connection is gone.
-    Gone { stream: StreamId },
-    /// The session has been ended: tell the shim not to come back.
-    End { stream: StreamId, message: String },
+    /// A connection is gone; answered when what it has left is on record.
+    Gone { stream: StreamId, done: oneshot::Sender<()> },
+    /// The session is another client's, or nobody's any more: as [`Msg::Gone`], and the shim is told not to come back.
+    End { stream: StreamId, message: String, done: oneshot::Sender<()> },
     /// A new generation has been verified.
     Ready { server: Box<Server>, facts: Box<ServerFacts>, verified: oneshot::Sender<Verified> },
     /// End the server, if there is one; the answer is the proof.

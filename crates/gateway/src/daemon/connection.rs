@@ -299,7 +299,7 @@ async fn stream(
             .tell(Msg::Reported { stream, session: session.clone(), call: Box::new(call), answer: None })
             .await;
     }
-    handle.tell(Msg::Gone { stream }).await;
+    handle.ask(|done| Msg::Gone { stream, done }).await;
     detach(daemon, &attached).await;
     served
 }

@@ -55,6 +55,7 @@ pub(super) fn session(checkpoint: &Checkpoint, streams: usize, attached: bool) -
         "next_action": next_action(checkpoint).to_json(),
         "updated_at": checkpoint.updated_at,
         "ended": checkpoint.ended.as_ref().map(|ended| ended.at),
+        "unanswered": checkpoint.calls.iter().filter(|call| call.is_unanswered()).collect::<Vec<_>>(),
     })
 }
 

@@ -391,7 +391,7 @@ impl Actuator for Plant {
                         .or_insert_with(|| Draft::new(call.session.clone()));
                     draft.covers.clone_from(&covers);
                     draft.calls.push(CallFact {
-                        id: format!("{}:{}", call.stream, call.id),
+                        id: format!("{}-{}", seen.generation, call.number),
                         component: handle.name.clone(),
                         tool: call.tool.to_string(),
                         class: call.class,

@@ -108,6 +108,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
         return Err(ServeError::Copied { why });
     }
     let daemon = build(&config, Arc::new(store))?;
+    grumble("what sessions have left could not be settled", daemon.ctx.upkeep.settle_left().await);
     detach_all(&daemon).await;
     expect_old_servers(&daemon).await;
     let socket = config.socket();

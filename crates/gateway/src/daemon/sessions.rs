@@ -64,7 +64,7 @@ impl Registry {
         self.connections().remove(id);
     }
 
-    /// Closes connections, and tells their shims not to come back.
+    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns.
     pub(super) async fn cut(&self, ids: &[String], message: &str) {
         let cut: Vec<Connection> = {
             let mut connections = self.connections();
@@ -72,7 +72,7 @@ impl Registry {
         };
         for Connection { component, closing, .. } in cut {
             if let Some((handle, stream)) = component {
-                handle.tell(Msg::End { stream, message: message.to_owned() }).await;
+                handle.ask(|done| Msg::End { stream, message: message.to_owned(), done }).await;
             }
             closing.notify_one();
         }
@@ -126,7 +126,10 @@ impl Sessions for Registry {
     }
 }
 
-/// Whether a session has yet to be told that the outcome of a call is unknown.
+/// Whether a session has yet to be told that nobody knows the outcome of a call.
 pub(super) fn has_to_verify(checkpoint: &Checkpoint) -> bool {
-    checkpoint.pending.iter().any(|pending| matches!(pending.action, NextAction::VerifyThenRetry { .. }))
+    checkpoint
+        .pending
+        .iter()
+        .any(|pending| matches!(pending.action, NextAction::VerifyThenRetry { answer: None, .. }))
 }

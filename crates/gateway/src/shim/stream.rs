@@ -385,7 +385,7 @@ impl Stream {
         let refusal = match settle_marked(mark.class, true) {
             Settled::Unknown => Refusal {
                 kind: RefusalKind::OutcomeUnknown,
-                next_action: NextAction::VerifyThenRetry { component, tool },
+                next_action: NextAction::VerifyThenRetry { component, tool, answer: None },
                 ..self.contact()
             },
             Settled::Retry | Settled::Replay => Refusal {

@@ -16,6 +16,7 @@ mod import;
 #[path = "../../../relay/tests/it/json.rs"]
 mod json;
 mod keeper;
+mod left;
 mod packaging;
 mod per_session;
 mod pipes;

@@ -6,6 +6,7 @@ mod approvals;
 mod components;
 mod crashes;
 mod faults;
+mod left;
 mod operations;
 mod support;
 mod timelines;

@@ -13,7 +13,7 @@ fn fail_and_recover(world: &World, times: u32, every: Duration) -> bool {
     let mut flapping = false;
     for _ in 0..times {
         flapping = wait(world.incidents.report(&crashed("files"))).unwrap().flapping;
-        wait(world.incidents.recovered(KIND, "files")).unwrap();
+        wait(world.incidents.recovered(KIND, "files", "it runs again")).unwrap();
         world.clock.advance_to(world.now().boot_ms + u64::try_from(every.as_millis()).unwrap());
     }
     flapping

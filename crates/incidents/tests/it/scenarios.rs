@@ -40,11 +40,13 @@ fn act(world: &World, step: &Step) -> Result<String, ScenarioError> {
             let flapping = if reported.flapping { ", flapping" } else { "" };
             format!("{} {:?}, count {}{flapping}", reported.id, reported.outcome, reported.count)
         }
-        "recovered" => match wait(incidents.recovered(step.arg(0)?, &step.arg::<String>(1)?)) {
-            Ok(Some(state)) => state.to_string(),
-            Ok(None) => "nothing was reported".to_owned(),
-            Err(error) => return Err(step.error(error)),
-        },
+        "recovered" => {
+            match wait(incidents.recovered(step.arg(0)?, &step.arg::<String>(1)?, "it runs again")) {
+                Ok(Some(state)) => state.to_string(),
+                Ok(None) => "nothing was reported".to_owned(),
+                Err(error) => return Err(step.error(error)),
+            }
+        }
         "settle" => {
             let resolved = wait(incidents.settle()).map_err(|e| step.error(e))?;
             if resolved.is_empty() { "nothing to do".to_owned() } else { format!("resolved {resolved:?}") }

@@ -194,6 +194,12 @@ impl Message {
         self.parts.result.clone().map(|range| &self.line[range])
     }
 
+    /// Whether it is a result that says of itself that the tool has failed.
+    pub(crate) fn is_tool_error(&self) -> bool {
+        let members = self.result().and_then(|result| members(result).ok()).unwrap_or_default();
+        members.iter().any(|member| member.key == "isError" && member.value == "true")
+    }
+
     /// The line with another id.
     #[must_use]
     pub fn with_id(&self, id: &str) -> Vec<u8> {

@@ -53,7 +53,7 @@ fn when_a_stream_is_gone_its_unsafe_calls_hold_and_its_held_calls_are_forgotten(
     world.call(2, "1", "write");
     world.close();
     world.call(1, "4", "write");
-    assert_eq!(world.gone(1), [""; 0]);
+    assert_eq!(world.gone(1), ["detached local/s1 write g1", "detached local/s1 touch g1"]);
     assert_eq!(
         world.holders(),
         [
@@ -111,4 +111,34 @@ fn a_timed_out_call_that_is_answered_after_all_holds_no_longer() {
     let late = format!(r#"{{"jsonrpc":"2.0","id":{upstream},"result":{{}}}}"#);
     assert_eq!(world.server(&late), [""; 0]);
     assert_eq!((world.holders().len(), world.relay.counters().late_answers), (0, 1));
+}
+
+#[test]
+fn what_a_client_that_is_gone_has_left_is_said_once_and_how_it_was_answered() {
+    let mut world = World::ready();
+    for (id, tool) in [("1", "write"), ("2", "write"), ("3", "write"), ("4", "read")] {
+        world.call(1, id, tool);
+    }
+    let upstream = ["1", "2", "3", "4"].map(|id| world.upstream(1, id));
+    world.client(1, &cancel("2"));
+    world.answer(1, "3");
+    let gone = world.gone(1);
+    assert_eq!(gone, ["detached local/s1 write g1"; 2], "whoever cancelled it is gone as well");
+    let mut answered = |id: usize, what: &str| {
+        world.server(&format!(r#"{{"jsonrpc":"2.0","id":{},{what}}}"#, upstream[id - 1]))
+    };
+    assert_eq!(answered(1, r#""result":{"content":[]}"#), ["late Result local/s1 write g1"]);
+    assert_eq!(answered(1, r#""result":{}"#), [""; 0], "once");
+    assert_eq!(answered(2, r#""result":{"isError":true}"#), ["late Error local/s1 write g1"]);
+    assert_eq!(answered(4, r#""error":{"code":1,"message":"no"}"#), [""; 0], "it read only");
+}
+
+#[test]
+fn a_call_whose_client_was_told_that_its_outcome_is_unknown_is_not_left_behind() {
+    let config = RelayConfig { call_timeout: Some(Duration::from_secs(5)), ..RelayConfig::default() };
+    let mut world = World::with(config);
+    world.generation(1, TOOLS);
+    world.call(1, "1", "write");
+    world.at(5_000).tick();
+    assert_eq!(world.gone(1), [""; 0]);
 }

@@ -47,6 +47,7 @@ fn the_questions_of_a_session_that_goes_away_fail_upstream() {
     assert_eq!(
         world.gone(1),
         [
+            "detached local/s1 write g1",
             r#"> {"jsonrpc":"2.0","id":"q","error":{"code":-32603,"message":"the session that was asked is gone"}}"#
         ]
     );

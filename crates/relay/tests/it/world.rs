@@ -147,6 +147,8 @@ fn show_one(effect: &Effect) -> String {
         Effect::WriteServer { line } => format!("> {}", text(line)),
         Effect::ToClient { stream, line } => format!("{stream}< {}", show_answer(text(line))),
         Effect::Unknown(call) => format!("unknown {}", lost(call)),
+        Effect::Detached(call) => format!("detached {}", lost(call)),
+        Effect::AnsweredLate { call, answer } => format!("late {answer:?} {}", lost(call)),
         Effect::Replayed(call) => format!("replayed {}", lost(call)),
         Effect::ListChanged { list } => format!("changed {}", list.method()),
         Effect::ToolsChanged { added, removed } => format!("tools +{added:?} -{removed:?}"),

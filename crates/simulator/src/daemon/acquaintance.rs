@@ -14,7 +14,7 @@ impl ComponentPlan {
 
 /// Whether the session has yet to look what became of a call.
 pub(super) fn has_to_verify(checkpoint: &Checkpoint) -> bool {
-    checkpoint.pending.iter().any(|p| matches!(p.action, NextAction::VerifyThenRetry { .. }))
+    checkpoint.pending.iter().any(|p| matches!(p.action, NextAction::VerifyThenRetry { answer: None, .. }))
 }
 
 impl Context {

@@ -118,6 +118,12 @@ impl Actor {
         self.relay.leases_are(held.unwrap_or_default());
     }
 
+    /// Nobody is behind a stream any more: what it has left is on record before anybody else comes in that session.
+    async fn left(&mut self, stream: StreamId) {
+        let effects = self.relay.stream_gone(stream, &self.ctx.now());
+        self.perform(effects).await;
+    }
+
     pub(super) async fn told(&mut self, msg: Msg) {
         let now = self.ctx.now();
         let effects = match msg {
@@ -134,15 +140,18 @@ impl Actor {
                 }
             }
             Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
-            Msg::Gone { stream } => {
+            Msg::Gone { stream, done } => {
                 self.streams.remove(&stream);
-                self.relay.stream_gone(stream, &now)
+                self.left(stream).await;
+                done.send(());
+                Vec::new()
             }
-            Msg::End { stream } => {
-                if let Some(outbox) = self.streams.remove(&stream) {
-                    outbox.send(super::ToShim::End);
-                }
-                self.relay.stream_gone(stream, &now)
+            Msg::End { stream, done } => {
+                let outbox = self.streams.remove(&stream);
+                self.left(stream).await;
+                outbox.into_iter().for_each(|outbox| outbox.send(super::ToShim::End));
+                done.send(());
+                Vec::new()
             }
             Msg::Server { pid, said } if self.is_up(pid) => match said {
                 Said::Line(line) => {
@@ -174,7 +183,8 @@ impl Actor {
                 self.supervision = self.supervision.ready(&self.ctx.now());
                 verified.send(shown);
                 let about = of_component(&self.plan.name);
-                let recovered = self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about).await;
+                let recovered =
+                    self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about, "it is ready").await;
                 self.ctx.grumble("a recovery could not be recorded", recovered);
                 Vec::new()
             }

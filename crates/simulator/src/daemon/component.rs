@@ -17,10 +17,10 @@ pub(super) enum Msg {
     Opened { stream: StreamId, session: SessionId, outbox: Outbox, resumed: Option<Resumed> },
     /// A connection said something.
     Line { stream: StreamId, line: Vec<u8> },
-    /// A connection is gone.
-    Gone { stream: StreamId },
-    /// The session is somebody else's now: tell the shim not to come back.
-    End { stream: StreamId },
+    /// A connection is gone; answered when what it has left is on record.
+    Gone { stream: StreamId, done: Sender<()> },
+    /// The session is somebody else's now: as [`Msg::Gone`], and the shim is told not to come back.
+    End { stream: StreamId, done: Sender<()> },
     /// The server wrote something, or nothing more.
     Server { pid: u32, said: Said },
     /// Whether the server is proved dead.

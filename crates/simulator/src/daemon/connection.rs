@@ -36,7 +36,7 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
     };
     let session = attached.session;
     let stream = StreamId(daemon.streams.fetch_add(1, Ordering::Relaxed) + 1);
-    daemon.registry.cut(&attached.cut);
+    daemon.registry.cut(&attached.cut).await;
     let connection = Connection {
         session: session.clone(),
         client: hello.client.clone(),
@@ -76,7 +76,7 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
         handle.tell(Msg::Line { stream, line });
         daemon.active(&session);
     }
-    handle.tell(Msg::Gone { stream });
+    handle.ask(|done| Msg::Gone { stream, done }).await;
     daemon.registry.closed(&id);
     ctx.grumble("a session's end could not be recorded", ctx.checkpoints.detach(&session, Some(&id)).await);
 }

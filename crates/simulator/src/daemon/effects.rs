@@ -32,6 +32,8 @@ impl Actor {
                 }
                 Effect::ToClient { stream, line } => self.send(stream, ToShim::Line(line)),
                 Effect::Unknown(call) => self.ctx.lost(&call).await,
+                Effect::Detached(call) => self.ctx.detached(&call).await,
+                Effect::AnsweredLate { call, answer } => self.ctx.answered_late(&call, answer).await,
                 Effect::Replayed(call) => {
                     self.ctx.say(format!("{} of {} was written again", call.tool, call.session));
                 }

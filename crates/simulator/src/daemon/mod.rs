@@ -107,6 +107,8 @@ impl Daemon {
     }
 
     async fn boot(self: Arc<Self>) {
+        let settled = self.ctx.upkeep.settle_left().await;
+        self.ctx.grumble("what sessions have left could not be settled", settled);
         self.detach_all().await;
         self.ctx.world.daemon_is(Some(self.clone()));
         operations::recover(&self).await;

@@ -54,12 +54,12 @@ impl Registry {
         }
     }
 
-    /// Closes connections, and tells their shims not to come back.
-    pub(super) fn cut(&self, ids: &[String]) {
+    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns.
+    pub(super) async fn cut(&self, ids: &[String]) {
         for id in ids {
             let cut = self.connections().remove(id);
             if let Some(Connection { component, stream, .. }) = cut {
-                component.tell(Msg::End { stream });
+                component.ask(|done| Msg::End { stream, done }).await;
             }
         }
     }

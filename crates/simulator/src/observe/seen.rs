@@ -212,6 +212,10 @@ pub(crate) enum Seen {
     GivenUp {
         call: CallId,
     },
+    /// Its client has died in the middle of it.
+    Left {
+        call: CallId,
+    },
     /// A shim has a connection, or has none any more.
     Connected {
         session: SessionId,

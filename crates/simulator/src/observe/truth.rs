@@ -31,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) answers: u32,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) given_up: bool,
+    /// Its client died in the middle of it, and the daemon that had forwarded it lives and has read no answer.
+    pub(crate) left: bool,
     /// Its server was told that it is cancelled.
     pub(crate) cancelled: bool,
     /// The daemon has read the server's answer to it, and lives.
@@ -194,6 +196,7 @@ impl Truth {
                     answers: 0,
                     outcome: None,
                     given_up: false,
+                    left: false,
                     cancelled: false,
                     owed: false,
                 };
@@ -214,7 +217,10 @@ impl Truth {
             Seen::LeasesUnread { component } => self.disturb(component),
             Seen::Committed { call } => self.call(call, |it| it.committed += 1),
             Seen::AnswerRead { call } => {
-                self.call(call, |it| it.owed = !it.given_up && it.outcome.is_none());
+                self.call(call, |it| {
+                    it.owed = !it.given_up && it.outcome.is_none();
+                    it.left = false;
+                });
             }
             Seen::Delivered { call, outcome, .. } => {
                 let now_ms = self.now_ms;
@@ -222,6 +228,13 @@ impl Truth {
                     it.answers += 1;
                     it.latency_ms = Some(now_ms - it.sent_ms);
                     it.outcome = Some(outcome.clone());
+                });
+            }
+            Seen::Left { call } => {
+                let (daemon, connected) = (self.daemon, self.connected.clone());
+                self.call(call, |it| {
+                    let its = connected.contains(&(it.session.clone(), it.component.clone()));
+                    it.left = daemon && its && it.outcome.is_none() && !it.owed;
                 });
             }
             Seen::GivenUp { call } => self.call(call, |it| it.given_up = true),
@@ -301,7 +314,7 @@ impl Truth {
         }
         for call in self.calls.values_mut().filter(|call| call.outcome.is_none()) {
             call.disturbed = true;
-            call.owed = false;
+            (call.owed, call.left) = (false, false);
         }
     }
 

@@ -229,7 +229,8 @@ impl Person {
     async fn leaves(&mut self, client: Client) {
         self.world.say(&self.plan.name, "its client is killed");
         for (_, call) in client.open {
-            self.world.see(Seen::GivenUp { call });
+            self.world.see(Seen::GivenUp { call: call.clone() });
+            self.world.see(Seen::Left { call });
         }
         for component in client.streams.keys() {
             let (session, component) = (self.session.clone(), component.clone());

@@ -271,7 +271,7 @@ impl Shim {
             Some((class, tool)) => match settle_marked(*class, true) {
                 Settled::Unknown => (
                     RefusalKind::OutcomeUnknown,
-                    NextAction::VerifyThenRetry { component, tool: tool.clone() },
+                    NextAction::VerifyThenRetry { component, tool: tool.clone(), answer: None },
                 ),
                 Settled::Retry | Settled::Replay => {
                     (RefusalKind::OutcomeUnknown, NextAction::RetryCall { component, tool: tool.clone() })

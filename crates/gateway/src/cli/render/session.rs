@@ -24,9 +24,19 @@ pub(super) fn session_table(list: &Value, now: WallTime) -> String {
     table(["NAME", "PRINCIPAL", "STATE", "STREAMS", "UPDATED", "NEXT ACTION"], each(list).map(row))
 }
 
-/// `sessions`.
+/// `sessions`, and what `sessions end` says: with the calls that may have taken effect, and whose answer nobody has.
 pub(in crate::cli) fn sessions(doc: &Value, now: WallTime) -> String {
-    section("Sessions", &session_table(&doc["sessions"], now))
+    let text = section("Sessions", &session_table(&doc["sessions"], now));
+    let row = |(session, call): (&Value, &Value)| {
+        let [tool, component, class, state] =
+            ["tool", "component", "class", "state"].map(|it| cell(&call[it]));
+        [cell(&session["name"]), tool, component, class, state]
+    };
+    let calls = each(&doc["sessions"]).flat_map(|it| each(&it["unanswered"]).map(move |call| (it, call)));
+    match table(["SESSION", "TOOL", "COMPONENT", "CLASS", "STATE"], calls.map(row)) {
+        calls if calls.is_empty() => text,
+        calls => format!("{text}\n{}", section("Calls without an answer", &calls)),
+    }
 }
 
 /// `checkpoints list`.

@@ -211,22 +211,29 @@ impl Actor {
                 // Behind its tag, which is the wire's.
                 self.relay.client_line_too_long(stream, head.get(1..).unwrap_or_default(), &tail, bytes)
             }
-            Msg::Gone { stream } => {
+            Msg::Gone { stream, done } => {
                 self.streams.remove(&stream);
-                self.relay.stream_gone(stream, &now)
+                self.left(stream).await;
+                let _ = done.send(()); // only the order matters
+                Vec::new()
             }
-            Msg::End { stream, message } => {
-                if let Some(Peer { outbox, .. }) = self.streams.remove(&stream) {
+            Msg::End { stream, message, done } => {
+                let peer = self.streams.remove(&stream);
+                self.left(stream).await;
+                if let Some(Peer { outbox, .. }) = peer {
                     let _ = outbox.send(note_frame(&Note::End { message })); // a client that is gone knows
                 }
-                self.relay.stream_gone(stream, &now)
+                let _ = done.send(()); // as above
+                Vec::new()
             }
             Msg::Ready { server, facts, verified } => {
                 let shown = self.install(*server, *facts).await;
                 self.supervision = self.supervision.ready(&self.ctx.now());
                 let _ = verified.send(shown); // who asked may have given up; the server serves all the same
                 let about = of_component(&self.seat.record);
-                let recovered = self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about).await;
+                let how = format!("generation {} is ready", self.relay.generation());
+                let recovered =
+                    self.ctx.incidents.recovered(IncidentKind::ComponentCrashed, &about, &how).await;
                 grumble("a recovery could not be recorded", recovered);
                 Vec::new()
             }
@@ -273,6 +280,12 @@ impl Actor {
                 Vec::new()
             }
         };
+        self.perform(effects).await;
+    }
+
+    /// Nobody is behind a stream any more: what it has left is on record before anybody else comes in that session.
+    async fn left(&mut self, stream: StreamId) {
+        let effects = self.relay.stream_gone(stream, &self.ctx.now());
         self.perform(effects).await;
     }
 

@@ -168,8 +168,19 @@ pub(super) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
                 )
             })
         }
-        Seen::Resumed { session, action, prompt } => (action.is_empty() || prompt.is_empty())
-            .then(|| format!("{session} comes back and is told nothing")),
+        Seen::Resumed { session, action, prompt } => {
+            if action.is_empty() || prompt.is_empty() {
+                return Some(format!("{session} comes back and is told nothing"));
+            }
+            let truth = observed.truth;
+            if action != "Continue" || truth.unrecorded.contains(session) || truth.warned.contains(session) {
+                return None;
+            }
+            let is_left =
+                |it: &Call| it.session == *session && it.left && it.class.is_unsafe() && it.received > 0;
+            let (call, _) = truth.calls.iter().find(|(_, it)| is_left(it))?;
+            Some(format!("{session} is told to go on, and {call} of a client of it that died may be running"))
+        }
         _ => None,
     })
 }

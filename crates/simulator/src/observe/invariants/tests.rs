@@ -446,6 +446,13 @@ fn a_refusal_without_a_next_action_and_an_unrecorded_unknown_outcome_are_named()
     check(rule, good(), scene(refused("c", "outcome_unknown", "VerifyThenRetry")), "that is not on record");
     let told = |action: &str| Seen::Resumed { session: s1(), action: action.into(), prompt: action.into() };
     check(rule, scene(told("Continue")), scene(told("")), "is told nothing");
+    let left = |received: bool| {
+        let scene = Scene::new().knows(Seen::DaemonStarted).call("c", WorkClass::Mutating);
+        let received = received.then(|| Seen::Received { call: "c".into(), component: files(), decided: 0 });
+        let scene = received.into_iter().fold(scene, Scene::knows);
+        scene.knows(Seen::Left { call: "c".into() }).sees(told("Continue"))
+    };
+    check(rule, left(false), left(true), "may be running");
 }
 
 impl Scene {

@@ -1,0 +1,144 @@
+//! Calls whose client is gone: what is on record of them, and what whoever comes back is told.
+
+use crate::support::finish;
+use crate::world::{World, name};
+use tidegate_checkpoints::{
+    CallState, Checkpoint, NextAction, decide_end, key, next_action, scope_of_principal,
+};
+use tidegate_core::{Clock as _, LateAnswer, SessionId, WorkClass};
+use tidegate_governor::{LeftCall, Upkeep};
+use tidegate_incidents::{IncidentState, WhoIsNext};
+use tidegate_store::{Store as _, View, transact};
+
+fn upkeep(world: &World) -> Upkeep {
+    let parts = world.parts();
+    Upkeep::new(parts.store, parts.clock, parts.entropy)
+}
+
+fn s1() -> SessionId {
+    name("local/s1")
+}
+
+fn call(id: &str) -> LeftCall {
+    LeftCall {
+        session: s1(),
+        component: name("files"),
+        tool: "write".to_owned(),
+        class: WorkClass::Mutating,
+        id: id.to_owned(),
+    }
+}
+
+fn checkpoint(world: &World) -> Checkpoint {
+    let record = finish(world.store.inner.get(&key(&s1()))).unwrap();
+    View::new(Default::default(), Default::default(), record).read(&key(&s1())).unwrap().unwrap()
+}
+
+/// The states of its calls, and what it is told of the outcome; `Continue` is `gone`.
+#[track_caller]
+fn check(world: &World, calls: &[CallState], told: Result<Option<LateAnswer>, &str>) {
+    let checkpoint = checkpoint(world);
+    assert_eq!(checkpoint.calls.iter().map(|call| call.state).collect::<Vec<_>>(), calls);
+    let next = match next_action(&checkpoint) {
+        NextAction::VerifyThenRetry { answer, .. } => Ok(answer),
+        other => Err(other.kind()),
+    };
+    assert_eq!(next, told);
+}
+
+fn tell(world: &World) {
+    let sessions = tidegate_checkpoints::Checkpoints::new(
+        world.parts().store,
+        world.parts().clock,
+        world.parts().entropy,
+        world.parts().probe,
+    );
+    let resume = finish(sessions.resume(&s1())).unwrap();
+    finish(sessions.told(&resume)).unwrap();
+}
+
+fn end(world: &World) {
+    let decide = |view: &View| decide_end(view, &s1(), &name("ops"), true, "over", &world.clock.now());
+    finish(transact(&world.store.inner, &scope_of_principal(&name("local")), decide)).unwrap();
+}
+
+#[test]
+fn whoever_comes_back_to_a_running_write_is_told_to_look_and_then_how_it_was_answered() {
+    for answer in [LateAnswer::Result, LateAnswer::Error] {
+        let world = World::of(&["files"]);
+        let upkeep = upkeep(&world);
+        assert_eq!(finish(upkeep.detached(&call("1-1"))).unwrap(), None);
+        check(&world, &[CallState::Detached], Ok(None));
+        tell(&world);
+        check(&world, &[CallState::Detached], Err("Continue"));
+        finish(upkeep.answered_late(&call("1-1"), answer)).unwrap();
+        finish(upkeep.answered_late(&call("1-1"), answer)).unwrap();
+        check(&world, &[], Ok(Some(answer)));
+        tell(&world);
+        check(&world, &[], Err("Continue"));
+        assert_eq!(world.open_incidents(), []);
+    }
+}
+
+#[test]
+fn a_late_answer_says_nothing_of_the_other_calls_of_that_tool() {
+    let world = World::of(&["files"]);
+    let upkeep = upkeep(&world);
+    for id in ["1-1", "1-2"] {
+        finish(upkeep.detached(&call(id))).unwrap();
+    }
+    finish(upkeep.answered_late(&call("1-1"), LateAnswer::Result)).unwrap();
+    check(&world, &[CallState::Detached], Ok(None));
+    finish(upkeep.answered_late(&call("1-2"), LateAnswer::Result)).unwrap();
+    check(&world, &[], Ok(Some(LateAnswer::Result)));
+}
+
+#[test]
+fn when_its_server_or_its_daemon_dies_the_outcome_is_unknown_and_that_is_told_again() {
+    for daemon in [false, true] {
+        let world = World::of(&["files"]);
+        let upkeep = upkeep(&world);
+        finish(upkeep.detached(&call("1-1"))).unwrap();
+        tell(&world);
+        if daemon {
+            assert_eq!(finish(upkeep.settle_left()).unwrap(), 1);
+            assert_eq!(finish(upkeep.settle_left()).unwrap(), 0, "once");
+        } else {
+            finish(upkeep.unknown(&call("1-1"))).unwrap();
+        }
+        check(&world, &[CallState::Unknown], Ok(None));
+        let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
+        assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Session, 1));
+    }
+}
+
+#[test]
+fn of_a_session_that_was_ended_it_is_an_operators_business_until_the_answer_comes() {
+    let world = World::of(&["files"]);
+    let upkeep = upkeep(&world);
+    finish(upkeep.detached(&call("1-1"))).unwrap();
+    finish(upkeep.answered_late(&call("1-1"), LateAnswer::Result)).unwrap();
+    end(&world);
+    let reported = finish(upkeep.detached(&call("1-2"))).unwrap().unwrap();
+    let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
+    assert_eq!((&incident.id, incident.who_is_next), (&reported, WhoIsNext::Operator));
+    assert!(incident.next_prompt.contains("look with a read-only call"), "{}", incident.next_prompt);
+    finish(upkeep.answered_late(&call("1-2"), LateAnswer::Error)).unwrap();
+    let all = finish(tidegate_incidents::list(&world.store.inner)).unwrap();
+    let [incident] = &all[..] else { panic!("one incident") };
+    assert_eq!(incident.state, IncidentState::Resolved);
+    assert_eq!(incident.history.last().unwrap().note, "the server answered the call with an error");
+}
+
+#[test]
+fn a_call_of_an_ended_session_whose_server_dies_is_one_incident_that_stays() {
+    let world = World::of(&["files"]);
+    let upkeep = upkeep(&world);
+    finish(upkeep.detached(&call("1-1"))).unwrap();
+    end(&world);
+    finish(upkeep.detached(&call("1-1"))).unwrap();
+    finish(upkeep.unknown(&call("1-1"))).unwrap();
+    let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
+    assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 2));
+    assert_eq!(incident.evidence["why"], "the server ended before it answered");
+}
