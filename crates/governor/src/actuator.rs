@@ -3,6 +3,7 @@
 
 use crate::{Change, ComponentError, LaunchIdentity};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use tidegate_checkpoints::Draft;
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, OperationId, ProcessIdentity,
@@ -145,6 +146,18 @@ pub trait Actuator: Send + Sync {
         deadline: Deadline,
         progress: &'a (dyn Fn(&[Holder]) + Send + Sync),
     ) -> BoxFuture<'a, Verdict>;
+
+    /// Ends what earlier servers of `scope` have left, before anything that serves is stopped. One in which an unsafe call may
+    /// be running is waited for until `deadline`, and never ended. Answers what isn't proved gone by then, and why. Without
+    /// an implementation nothing is ever left. Repeated: proves it again.
+    fn settle_left<'a>(
+        &'a self,
+        scope: &'a [ComponentName],
+        deadline: Deadline,
+    ) -> BoxFuture<'a, BTreeMap<ComponentName, String>> {
+        let _ = (scope, deadline);
+        Box::pin(async { BTreeMap::new() })
+    }
 
     /// The facts of every session that has anything to do with `scope`, gathered behind closed gates. Changes nothing.
     ///

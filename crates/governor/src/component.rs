@@ -227,14 +227,7 @@ pub fn decide_belongs(
 /// [`ComponentError::StillRunning`] while it has a process.
 pub fn decide_forget(view: &View, name: &ComponentName) -> Result<Decision<()>, ComponentError> {
     let component = Component::read(view, name)?;
-    if let Some(process) = component.process {
-        let generation = component.generation;
-        return Err(ComponentError::StillRunning {
-            component: name.clone(),
-            generation,
-            process: Box::new(process),
-        });
-    }
+    none_runs(&component)?;
     Ok(Decision::write(Txn::new().delete(view, &Component::key(name)), ()))
 }
 
@@ -255,14 +248,7 @@ pub fn decide_begin_generation(
     if let Some(operation) = lock::owner(view, name)? {
         return Err(ComponentError::Owned { component: name.clone(), operation });
     }
-    if let Some(process) = component.process {
-        let generation = component.generation;
-        return Err(ComponentError::StillRunning {
-            component: name.clone(),
-            generation,
-            process: Box::new(process),
-        });
-    }
+    none_runs(&component)?;
     component.begin(stamp);
     let txn = component.put(view).expect(view, &lock::key(name));
     Ok(Decision::write(txn, component))
@@ -282,11 +268,7 @@ pub fn decide_record_identity(
     let component = current(view, name, generation)?;
     match &component.process {
         Some(recorded) if recorded == process => Ok(Decision::reply(())),
-        Some(recorded) => Err(ComponentError::StillRunning {
-            component: name.clone(),
-            generation,
-            process: Box::new(recorded.clone()),
-        }),
+        Some(_) => none_runs(&component).map(Decision::reply),
         None => {
             let component = Component { process: Some(process.clone()), ..component };
             Ok(Decision::write(component.put(view), ()))
@@ -357,6 +339,17 @@ pub fn decide_clear_unsafe(
     let component = current(view, name, generation)?;
     let cleared = Component { unsafe_possible: false, ..component.clone() };
     Ok(write_if_changed(view, &component, cleared))
+}
+
+fn none_runs(component: &Component) -> Result<(), ComponentError> {
+    match &component.process {
+        None => Ok(()),
+        Some(process) => Err(ComponentError::StillRunning {
+            component: component.name.clone(),
+            generation: component.generation,
+            process: Box::new(process.clone()),
+        }),
+    }
 }
 
 fn current(view: &View, name: &ComponentName, given: Generation) -> Result<Component, ComponentError> {

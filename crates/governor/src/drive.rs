@@ -130,7 +130,7 @@ impl Governor {
                 Event::Identified { current, previous, drain: self.stamp().drain() }
             }
             Effect::Drain { drain, deadline } => self.drain(operation, &drain, deadline, actuator).await,
-            Effect::Gather => Event::Gathered(actuator.session_facts(scope).await),
+            Effect::Gather => gather(operation, actuator).await,
             Effect::Stop(names) => {
                 let stop = async |name: ComponentName| {
                     let stopped = match operation.abandon_unsafe {
@@ -227,6 +227,19 @@ impl Governor {
             }
         }
     }
+}
+
+/// What earlier servers have left comes first: nothing that serves is stopped as long as nothing can take its place. Whoever
+/// cuts unsafe calls, or ends the daemon, stops what can be stopped.
+async fn gather(operation: &Operation, actuator: &dyn Actuator) -> Event {
+    let waits = !operation.abandon_unsafe && !operation.intent.ends_daemon();
+    if let Some(drain) = operation.drain.as_ref().filter(|_| waits) {
+        let left = actuator.settle_left(&operation.scope, drain.deadline).await;
+        if !left.is_empty() {
+            return Event::Blocked(left);
+        }
+    }
+    Event::Gathered(actuator.session_facts(&operation.scope).await)
 }
 
 /// What a failed server said, in one text: the beginning of the message and the end of its stderr.

@@ -24,6 +24,8 @@ pub enum Event {
     NotClosed(String),
     /// The drain was decided.
     Drained(Verdict),
+    /// Earlier servers of these have left something that isn't proved gone, and why.
+    Blocked(BTreeMap<ComponentName, String>),
     /// The facts of the sessions in scope.
     Gathered(Vec<Draft>),
     /// What came of stopping: `Ok` is proof of death.

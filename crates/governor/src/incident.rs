@@ -9,6 +9,9 @@ use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_repor
 use tidegate_leases::LeaseEffect;
 use tidegate_store::{Txn, View};
 
+/// Between the names of components in a dedup key.
+const AND: &str = "+";
+
 /// Reports it within the write `stamp`, as its `nth` incident. Replies with the id: of an open one about the same
 /// thing, where there is one.
 pub(crate) fn report(
@@ -40,6 +43,16 @@ pub(crate) fn of_trouble(operation: &Operation, trouble: Trouble) -> Report {
                  tool works on), then request the restart again: {retry}.",
                 operation.id,
                 holders(&operation.holders)
+            ),
+        ),
+        Trouble::Blocked => (
+            IncidentKind::DrainRefused,
+            Severity::Warning,
+            format!("the restart of {scope} was refused: an old server is still there"),
+            format!(
+                "The restart {} of {scope} was refused: {}. Nothing was stopped and the gate is open again. Look what those \
+                 processes do, end them when it is safe, then request the restart again: {retry}.",
+                operation.id, operation.note
             ),
         ),
         Trouble::NotClosed => (
@@ -153,7 +166,12 @@ pub fn of_orphan(effect: &LeaseEffect, operation: Option<&OperationId>) -> Optio
 
 /// The same components in the same trouble are one incident, whichever operation ran into it.
 fn dedup(operation: &Operation) -> String {
-    operation.scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join("+")
+    operation.scope.iter().map(ComponentName::as_str).collect::<Vec<_>>().join(AND)
+}
+
+/// The components in such a key.
+pub(crate) fn names_in(dedup: &str) -> impl Iterator<Item = &str> {
+    dedup.split(AND)
 }
 
 fn names(scope: &[ComponentName]) -> String {

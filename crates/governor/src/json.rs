@@ -50,7 +50,7 @@ impl Operation {
             "drain_ends_in_ms": self.drain.as_ref().and_then(|drain| {
                 millis(drain.deadline.remaining(now), self.phase == Phase::Draining)
             }),
-            "failures": self.failures,
+            "failures": self.what_failed(),
             "verified": self.verified,
             "versions": versions,
             "rejected": self.upgrade.rejected,

@@ -186,6 +186,13 @@ impl Operation {
         self.phase.is_end() && self.drain.is_some() && self.reopened_at.is_none()
     }
 
+    /// What failed in it, and what it said: what could not be brought back, and what was tried and rolled back.
+    #[must_use]
+    pub fn what_failed(&self) -> BTreeMap<&ComponentName, &str> {
+        let all = self.upgrade.rejected.iter().chain(&self.failures);
+        all.map(|(name, said)| (name, said.as_str())).collect()
+    }
+
     /// Ends it.
     pub(crate) fn end(&mut self, phase: Phase, note: String, now: &Now) {
         self.phase = phase;

@@ -18,6 +18,8 @@ pub const MAX_STARTS: u32 = 2;
 pub(crate) enum Trouble {
     /// Unsafe work outlived the drain's deadline.
     Refused,
+    /// What may be left of an unsafe call in an old server outlived the drain's deadline.
+    Blocked,
     /// A gate is somebody else's.
     NotClosed,
     /// The governor went away before anything was stopped.
@@ -89,6 +91,7 @@ pub(crate) fn step(operation: &Operation, event: &Event, now: &Now, stamp: &Stam
             let reason = "the governor was interrupted".to_owned();
             interrupted(&mut next, now, back(Trouble::Interrupted, End::Reopened { reason }))
         }
+        (Phase::Checkpointing, Event::Blocked(left)) => blocked(&mut next, left, now),
         (Phase::Checkpointing, Event::Gathered(drafts)) => {
             next.phase = Phase::Stopping;
             next.pending = next.scope.iter().cloned().collect();
@@ -187,6 +190,14 @@ fn drained(next: &mut Operation, verdict: &Verdict, now: &Now) -> Option<Vec<Joi
             Some(back(Trouble::Refused, End::Refused { holders: holders.clone() }))
         }
     }
+}
+
+/// An old server may be in the middle of an unsafe call, and can't be ended: nothing is stopped, nothing is started beside it.
+fn blocked(next: &mut Operation, left: &BTreeMap<ComponentName, String>, now: &Now) -> Vec<Join> {
+    let left: Vec<String> = left.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    let note = format!("an old server is still there: {}", left.join("; "));
+    next.end(Phase::Refused, note.clone(), now);
+    back(Trouble::Blocked, End::Reopened { reason: note })
 }
 
 /// The holders that an operation names: those that block first.

@@ -1,7 +1,9 @@
 //! What a daemon records outside of operations, several crates' records in one commit: leases that ran out with the
 //! incidents of those that are orphaned, and calls whose client or whose server is gone, with what their sessions are to do.
 
+use crate::incident::names_in;
 use crate::{GovernorError, Stamp, of_orphan};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_checkpoints::{
     CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint,
@@ -9,9 +11,11 @@ use tidegate_checkpoints::{
 };
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    Clock, ComponentName, Entropy, IncidentId, LateAnswer, NextAction, SessionId, WorkClass,
+    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, SessionId, WorkClass,
 };
-use tidegate_incidents::{IncidentKind, Report, Severity, WhoIsNext, decide_recovered, decide_report};
+use tidegate_incidents::{
+    Incident, IncidentKind, IncidentState, Report, Severity, WhoIsNext, decide_recovered, decide_report,
+};
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
 use tidegate_store::{Decision, Scope, Store, View, transact};
 
@@ -111,9 +115,6 @@ impl Upkeep {
         let draft = draft_of(call, CallState::Detached);
         let decide = |view: &View| -> Result<Decision<Option<IncidentId>>, GovernorError> {
             let now = self.clock.now();
-            if is_planted("a-client-that-left-is-forgotten") {
-                return Ok(Decision::reply(None));
-            }
             let told = decide_checkpoint(view, std::slice::from_ref(&draft), &now)?;
             if !has_ended(view, &call.session)? {
                 return Ok(Decision::write(told.txn, None));
@@ -148,6 +149,22 @@ impl Upkeep {
         Ok(())
     }
 
+    /// Resolves the incidents of restarts that had failed and whose components all serve again: those in `ready`, as somebody has
+    /// just seen, with their generations. Answers which. To be called now and then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it was recorded; the next call goes on from there.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn settle_restarts(
+        &self,
+        ready: &BTreeMap<ComponentName, Generation>,
+    ) -> Result<Vec<IncidentId>, GovernorError> {
+        let decide = |view: &View| decide_settle_restarts(view, ready, &self.clock.now());
+        Ok(transact(&*self.store, &tidegate_incidents::scope(), decide).await?.reply)
+    }
+
     /// Settles what an earlier daemon has left: nobody hears an answer any more to calls whose clients were gone already.
     /// Answers how many there were. To be called before any client comes.
     ///
@@ -166,6 +183,30 @@ impl Upkeep {
         }
         Ok(settled)
     }
+}
+
+fn decide_settle_restarts(
+    view: &View,
+    ready: &BTreeMap<ComponentName, Generation>,
+    now: &Now,
+) -> Result<Decision<Vec<IncidentId>>, GovernorError> {
+    let mut decision = Decision::reply(Vec::new());
+    for (_, failed) in view.read_under::<Incident>(tidegate_incidents::PREFIX)? {
+        if !failed.is_open() || failed.kind != IncidentKind::RestartFailed {
+            continue;
+        }
+        let serves = |name: &str| {
+            let (name, generation) = ready.get_key_value(&name.parse::<ComponentName>().ok()?)?;
+            Some(format!("{name} serves as generation {generation}"))
+        };
+        let Some(serve) = names_in(&failed.dedup).map(serves).collect::<Option<Vec<_>>>() else { continue };
+        let settled = decide_recovered(view, failed.kind, &failed.dedup, &serve.join(", "), now)?;
+        decision.txn = decision.txn.and(settled.txn);
+        if settled.reply == Some(IncidentState::Resolved) {
+            decision.reply.push(failed.id);
+        }
+    }
+    Ok(decision)
 }
 
 fn scope_of(call: &LeftCall) -> Scope {

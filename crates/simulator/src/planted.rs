@@ -79,11 +79,6 @@ pub const BUGS: &[Bug] = &[
     ),
     bug(
         7,
-        "a-client-that-left-is-forgotten",
-        "a client dies in the middle of a write, and its session isn't told",
-    ),
-    bug(
-        7,
         "retried-though-it-may-have-happened",
         "a session is told to repeat a call that may have happened",
     ),

@@ -23,6 +23,11 @@ impl ComponentConfig {
 }
 
 impl Context {
+    /// What the sessions of a component are to do when its process is another one.
+    pub(super) fn reset(&self, component: &ComponentName) -> Option<NextAction> {
+        self.settings.get(component)?.reset()
+    }
+
     /// Records that a session has to do with a component from now on.
     pub(super) async fn acquaint(&self, session: &SessionId, seat: &Seat) {
         let component = &seat.component;

@@ -3,9 +3,10 @@
 use super::Daemon;
 use super::context::{grumble, say};
 use std::sync::Arc;
-use tidegate_checkpoints::Actions;
+use tidegate_checkpoints::{Actions, Clear};
 use tidegate_core::NextAction;
 use tidegate_governor::of_orphan;
+use tidegate_incidents::IncidentKind;
 use tidegate_leases::{LeaseEffect, SWEEP_EVERY};
 
 /// Incidents that flapped are looked at every so many rounds.
@@ -24,11 +25,28 @@ pub(super) async fn run(daemon: Arc<Daemon>) {
         tell_losers(&daemon, &swept.unwrap_or_default()).await;
         grumble("requests could not be expired", daemon.governor.expire_due().await);
         super::operations::drive_left(&daemon).await;
+        settle_restarts(&daemon).await;
         if rounds.is_multiple_of(SETTLE_EVERY) {
             daemon.plant.prune().await;
             grumble("incidents could not be settled", daemon.ctx.incidents.settle().await);
         }
     }
+}
+
+/// A restart that had failed is nobody's business any more when everything serves again, whoever has done that.
+async fn settle_restarts(daemon: &Daemon) {
+    let open = grumble("incidents can't be read", daemon.ctx.incidents.list().await).unwrap_or_default();
+    if !open.iter().any(|it| it.is_open() && it.kind == IncidentKind::RestartFailed) {
+        return;
+    }
+    let settled = daemon.ctx.upkeep.settle_restarts(&daemon.plant.ready().await).await;
+    let settled = grumble("a recovery could not be recorded", settled).unwrap_or_default();
+    if settled.is_empty() {
+        return;
+    }
+    let sessions = grumble("sessions can't be read", daemon.ctx.checkpoints.list().await).unwrap_or_default();
+    let over = Actions::clear(settled.into_iter().map(Clear::Incident));
+    daemon.ctx.act(sessions.into_iter().map(|it| it.session), &over).await;
 }
 
 /// Tells whom it concerns what became of leases.

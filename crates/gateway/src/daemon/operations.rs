@@ -55,7 +55,7 @@ fn ended(daemon: &Daemon, operation: &Operation) {
 /// How an operation has ended, and what came of it.
 fn ending(operation: &Operation) -> String {
     let mut text = format!("operation {} has ended: {}", operation.id, operation.phase);
-    for (name, said) in &operation.failures {
+    for (name, said) in operation.what_failed() {
         text += &format!("; {name}: {said}");
     }
     for holder in &operation.holders {

@@ -2,7 +2,7 @@
 
 use super::acquaintance::reset_note;
 use super::actor;
-use super::component::Msg;
+use super::component::{Msg, Seen};
 use super::context::{Context, TokioTimer, grumble};
 use super::fleet::Fleet;
 use super::seat::Seat;
@@ -12,11 +12,11 @@ use super::site::Site;
 use super::stage::{self, Staged};
 use super::start::NotStarted;
 use crate::config::{ComponentConfig, Config};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
+use tidegate_checkpoints::Draft;
 use tidegate_core::{
-    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId, SessionId,
+    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, OperationId, SessionId,
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
@@ -144,12 +144,30 @@ impl Plant {
         operations.into_iter().find(|o| o.drain.as_ref().is_some_and(|d| d.id == *drain)).map(|o| o.id)
     }
 
-    fn reset(&self, component: &ComponentName) -> Option<NextAction> {
-        self.ctx.settings.get(component)?.reset()
-    }
-
     fn in_scope<'a>(&'a self, scope: &'a [ComponentName]) -> impl Iterator<Item = &'a Site> {
         scope.iter().filter_map(|name| self.sites.get(name))
+    }
+
+    /// The components that serve now, with their generations.
+    pub(super) async fn ready(&self) -> BTreeMap<ComponentName, Generation> {
+        let mut ready = BTreeMap::new();
+        for site in self.sites().filter(|site| site.gate().is_open()) {
+            let record = grumble("a component could not be read", self.ctx.components.get(site.name()).await);
+            let Some(record) = record.filter(|record| record.state == ComponentState::Ready) else {
+                continue;
+            };
+            let mut serves = true;
+            for handle in site.handles() {
+                let seen = handle.ask(|seen| Msg::Look { seen }).await;
+                // A session's own server comes with its client.
+                let is_up = |seen: Seen| !seen.unavailable && (site.fleet().is_some() || seen.pid.is_some());
+                serves &= seen.is_some_and(is_up);
+            }
+            if serves {
+                ready.insert(record.name, record.generation);
+            }
+        }
+        ready
     }
 
     fn staged(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Staged>> {
@@ -277,7 +295,9 @@ impl Plant {
     /// Tells the sessions of a component that its new generation has forgotten what they had set up. In the protocol's own
     /// way, never inside a result; the same is in their checkpoints.
     async fn tell_sessions(&self, component: &ComponentName) {
-        let (Some(site), Some(reset)) = (self.sites.get(component), self.reset(component)) else { return };
+        let (Some(site), Some(reset)) = (self.sites.get(component), self.ctx.reset(component)) else {
+            return;
+        };
         for handle in site.handles() {
             handle.tell(Msg::Tell { line: reset_note(&reset), to: None }).await;
         }
@@ -373,48 +393,30 @@ impl Actuator for Plant {
         })
     }
 
-    fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
+    fn settle_left<'a>(
+        &'a self,
+        scope: &'a [ComponentName],
+        deadline: Deadline,
+    ) -> BoxFuture<'a, BTreeMap<ComponentName, String>> {
         Box::pin(async move {
-            let covers: BTreeSet<ComponentName> = scope.iter().cloned().collect();
-            let mut drafts: BTreeMap<SessionId, Draft> = BTreeMap::new();
+            let mut settling = JoinSet::new();
             for handle in self.in_scope(scope).flat_map(Site::handles) {
-                let Some(seen) = handle.ask(|seen| Msg::Look { seen }).await else { continue };
-                for session in &seen.sessions {
-                    let draft = drafts.entry(session.clone()).or_insert_with(|| Draft::new(session.clone()));
-                    draft.covers.clone_from(&covers);
-                    draft.generations.insert(handle.name.clone(), seen.generation);
-                    draft.actions.add.extend(self.reset(&handle.name));
-                }
-                for call in seen.calls {
-                    let draft = drafts
-                        .entry(call.session.clone())
-                        .or_insert_with(|| Draft::new(call.session.clone()));
-                    draft.covers.clone_from(&covers);
-                    draft.calls.push(CallFact {
-                        id: format!("{}-{}", seen.generation, call.number),
-                        component: handle.name.clone(),
-                        tool: call.tool.to_string(),
-                        class: call.class,
-                        state: match call.state {
-                            tidegate_relay::CallState::Queued => CallState::Queued,
-                            tidegate_relay::CallState::Written => CallState::Written,
-                            tidegate_relay::CallState::Detached => CallState::Detached,
-                        },
-                    });
-                }
-            }
-            // Who isn't connected now comes back to another server as well.
-            for known in self.ctx.acquainted(scope).await {
-                let concerned = scope.iter().filter(|name| known.generations.contains_key(*name));
-                let draft = Draft::new(known.session.clone());
-                drafts.entry(known.session).or_insert_with(|| Draft {
-                    actions: Actions::add(concerned.filter_map(|name| self.reset(name))),
-                    covers: covers.clone(),
-                    ..draft
+                let (ctx, limit) = (self.ctx.clone(), deadline.remaining(&self.ctx.now()));
+                settling.spawn(async move {
+                    let settled = stage::settle_left(&ctx, &handle, limit).await;
+                    settled.map_err(|message| (handle.name.clone(), handle.seat.says(&message)))
                 });
             }
-            drafts.into_values().collect()
+            let mut left: BTreeMap<ComponentName, String> = BTreeMap::new();
+            for (name, said) in settling.join_all().await.into_iter().filter_map(Result::err) {
+                left.entry(name).and_modify(|it| *it += &format!("; {said}")).or_insert(said);
+            }
+            left
         })
+    }
+
+    fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
+        Box::pin(super::gather::drafts(&self.ctx, self.in_scope(scope).collect(), scope))
     }
 
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {

@@ -131,25 +131,46 @@ async fn settle_old_tree(
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), NotRevived> {
-    match prove_old_tree_gone(ctx, record, process).await {
+    match prove_old_tree_gone(ctx, record, process, ctx.drain_deadline).await {
         Ok(()) => Ok(()),
         Err(message) => Err(survived(ctx, seat, &message).await),
     }
 }
 
-/// The same, whoever has the component: an operation that finds such a tree waits too.
+/// The same, whoever has the component: an operation that finds such a tree waits too, at most `limit`.
 pub(super) async fn prove_old_tree_gone(
     ctx: &Context,
     record: &Component,
     process: &ProcessIdentity,
+    limit: Duration,
 ) -> Result<(), String> {
-    let proved = old_tree_gone(ctx, record, process).await;
-    ctx.estate.settled(&process.nonce);
-    proved
+    let proved = old_tree_gone(ctx, record, process, limit).await;
+    settled_old_tree(ctx, record, process, proved).await
 }
 
-async fn old_tree_gone(ctx: &Context, record: &Component, process: &ProcessIdentity) -> Result<(), String> {
-    let until = Instant::now() + ctx.drain_deadline;
+/// It is known what became of an old tree; where it is gone, that is the end of the incident that said otherwise.
+pub(super) async fn settled_old_tree(
+    ctx: &Context,
+    record: &Component,
+    process: &ProcessIdentity,
+    proved: Result<(), String>,
+) -> Result<(), String> {
+    ctx.estate.settled(&process.nonce);
+    proved?;
+    let (about, how) =
+        (of_component(&record.name), format!("process {} and its tree are proved gone", process.pid));
+    let recovered = ctx.incidents.recovered(IncidentKind::TreeSurvived, &about, &how).await;
+    grumble("a recovery could not be recorded", recovered);
+    Ok(())
+}
+
+async fn old_tree_gone(
+    ctx: &Context,
+    record: &Component,
+    process: &ProcessIdentity,
+    limit: Duration,
+) -> Result<(), String> {
+    let until = Instant::now() + limit;
     let mut said = false;
     loop {
         if !record.unsafe_possible || ctx.estate.nothing_runs(&process.nonce) {

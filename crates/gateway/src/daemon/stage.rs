@@ -3,7 +3,7 @@
 
 use super::component::{Handle, Msg};
 use super::context::{Context, grumble};
-use super::revive::prove_old_tree_gone;
+use super::revive::{prove_old_tree_gone, settled_old_tree};
 use super::seat::Seat;
 use super::start::{self, NotStarted};
 use crate::config::{ComponentConfig, STOP_GRACE};
@@ -173,6 +173,21 @@ pub(super) async fn stop_probe(
     settle(ctx, name, None, force).await
 }
 
+/// Ends what an earlier server in this place has left; the one that serves now is left alone.
+///
+/// # Errors
+/// What is there, and why it isn't ended.
+pub(super) async fn settle_left(ctx: &Context, handle: &Handle, limit: Duration) -> Result<(), String> {
+    let serving = handle.ask(|seen| Msg::Look { seen }).await.and_then(|seen| seen.pid);
+    let record = ctx.components.get(&handle.seat.record).await.map_err(|error| error.to_string())?;
+    match &record.process {
+        Some(process) if serving != Some(process.pid) => {
+            prove_old_tree_gone(ctx, &record, process, limit).await
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is on record and isn't the one that is `proved` dead, by its nonce: started by an earlier daemon, or by a start
 /// that was given up.
 async fn settle(
@@ -186,10 +201,9 @@ async fn settle(
         Some(process) if proved == Some(&process.nonce) => Ok(()),
         Some(process) if force => {
             let ended = end_old_tree(process).await.map(drop).map_err(|error| error.to_string());
-            ctx.estate.settled(&process.nonce);
-            ended
+            settled_old_tree(ctx, &record, process, ended).await
         }
-        Some(process) => prove_old_tree_gone(ctx, &record, process).await,
+        Some(process) => prove_old_tree_gone(ctx, &record, process, ctx.drain_deadline).await,
         None => Ok(()),
     }
 }

@@ -20,6 +20,9 @@ use tokio::time::Instant;
 const TERM_WAIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to end what was killed: only a process stuck in a device takes longer.
 const KILL_WAIT: Duration = Duration::from_secs(5);
+/// How long members that nothing vouches for are waited for: most often they are on their way out, and show nothing of
+/// themselves any more.
+const DOUBT_WAIT: Duration = Duration::from_secs(2);
 /// What children get once the server's own process has exited: it is the one that was to wait for them.
 const ORPHAN_GRACE: Duration = Duration::from_millis(250);
 /// The first pause between two looks at the tree; each is twice as long as the one before…
@@ -254,6 +257,9 @@ impl Tree<'_> {
                 signal(leader, &found.ours, found.group_is_ours, Signal::KILL);
             };
             left = self.looks(KILL_WAIT, nobody_to_signal, kill).await?;
+        }
+        if left.ours.is_empty() {
+            left = self.looks(DOUBT_WAIT, Members::is_empty, |_, _| {}).await?;
         }
         if left.is_empty() { Ok(()) } else { Err(StopError::TreeSurvived { pids: left.pids() }) }
     }

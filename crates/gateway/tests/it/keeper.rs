@@ -1,7 +1,7 @@
 //! The daemon dies and its servers don't: what was being executed is executed once, and its answer still arrives.
 
 use serde_json::{Value, json};
-use tidegate_suite::harness::{Client, Plan, Residue, Rig, eventually, until};
+use tidegate_suite::harness::{Call, Client, FaultServer, Latch, Plan, Residue, Rig, eventually, until};
 
 fn start_of(result: &Value) -> &Value {
     &result["structuredContent"]["start"]
@@ -16,15 +16,21 @@ fn files() -> Rig {
     Plan::new().fault("files", &[]).start()
 }
 
+/// A call that has taken effect, and whose answer waits for the latch.
+fn executed(rig: &Rig, client: &mut Client) -> (FaultServer, Latch, Call) {
+    let server = rig.server("files").clone();
+    let latch = server.latch("late");
+    let call = client.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
+    server.executes("late");
+    (server, latch, call)
+}
+
 #[test]
 fn a_call_that_outlives_its_daemon_is_executed_once_and_its_answer_arrives() {
     for ends_before_the_next_daemon in [true, false] {
         let mut rig = files();
         let mut c1 = rig.connect("files", "c1");
-        let server = rig.server("files").clone();
-        let latch = server.latch("late");
-        let call = c1.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
-        server.executes("late");
+        let (server, latch, call) = executed(&rig, &mut c1);
         let pid = rig.component("files")["pid"].clone();
         rig.kill();
         let waiting = c1.call("append", json!({ "text": "waiting" }));
@@ -56,10 +62,7 @@ fn a_keeper_finds_its_files_when_the_configuration_was_named_from_beside_it() {
         "beside",
     ]);
     let mut c1 = rig.connect("files", "c1");
-    let server = rig.server("files").clone();
-    let latch = server.latch("late");
-    let call = c1.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
-    server.executes("late");
+    let (_, latch, call) = executed(&rig, &mut c1);
     let pid = rig.component("files")["pid"].clone();
     rig.kill();
     latch.open();
@@ -129,13 +132,13 @@ fn a_call_that_does_not_end_keeps_its_server_and_is_reported() {
     // Nobody has to tell that it is gone.
     rig.is_ready("files");
     assert_eq!(start_of(&c1.tool("append", json!({ "text": "after" }))), 2);
+    assert!(!rig.open_incidents().iter().any(|it| it["kind"] == "tree_survived"), "the proof has settled it");
 }
 
 #[test]
 fn a_keeper_that_is_killed_while_its_daemon_lives_is_replaced_and_the_next_one_keeps() {
     let mut rig = files();
     let mut c1 = rig.connect("files", "c1");
-    let server = rig.server("files").clone();
     let keepers = |rig: &Rig| -> Vec<Residue> {
         rig.running().into_iter().filter(|it| it.command.contains(" __keep ")).collect()
     };
@@ -145,9 +148,7 @@ fn a_keeper_that_is_killed_while_its_daemon_lives_is_replaced_and_the_next_one_k
     eventually("another one", || keepers(&rig).first().is_some_and(|it| it.pid != first[0].pid));
     assert!(rig.daemon().stderr().contains("another one holds its pipes"), "{}", rig.daemon().stderr());
 
-    let latch = server.latch("late");
-    let call = c1.call("append", json!({ "text": "late", "answer_until_file": latch.path() }));
-    server.executes("late");
+    let (server, latch, call) = executed(&rig, &mut c1);
     rig.kill();
     latch.open();
     rig.serve();

@@ -224,6 +224,28 @@ fn the_sessions_of_a_killed_daemon_have_their_servers_again_and_late_answers_arr
 }
 
 #[test]
+fn a_restart_beside_an_old_server_that_may_be_at_work_is_refused_before_anything_is_stopped() {
+    let mut rig = Plan::new().policy("drain_deadline = \"1s\"").fault_with("files", &[], OWN).start();
+    let (mut c1, mut c2) = (rig.connect("files", "c1"), rig.connect("files", "c2"));
+    let (latch, call) = working(&rig, &mut c1, "long");
+    rig.kill();
+    rig.serve();
+    assert_eq!(c1.refused(&call)["kind"], "outcome_unknown");
+    let survived = |rig: &Rig| rig.open_incidents().iter().any(|it| it["kind"] == "tree_survived");
+    eventually("its old server is known to be there", || survived(&rig));
+    c2.tool("append", json!({ "text": "beside" }));
+    let pid = server_of(&rig, "c2")["pid"].clone();
+    let refused = rig.ended(&rig.request("ops", &["files"]));
+    assert_eq!(refused["phase"], "Refused", "{refused}");
+    assert!(refused["note"].as_str().unwrap().contains("files: of local/c1: processes ["), "{refused}");
+    assert_eq!(server_of(&rig, "c2")["pid"], pid);
+    latch.open();
+    eventually("the proof that it is gone settles that", || !survived(&rig));
+    rig.restarts(&["files"]);
+    c1.tool("append", json!({ "text": "served" }));
+}
+
+#[test]
 fn what_nobody_comes_back_for_after_a_crash_is_settled_and_forgotten() {
     let mut rig = files(&["--ignore-eof"]);
     let c1 = rig.connect("files", "c1");

@@ -258,3 +258,21 @@ fn whoever_was_there_before_the_first_start_has_lost_nothing_and_is_told_nothing
     assert_eq!(client.heard("notifications/message"), [] as [Value; 0]);
     assert_eq!(rig.resume("early")["next_action"]["kind"], "Continue");
 }
+
+#[test]
+fn a_restart_that_failed_is_settled_when_the_server_is_back_and_that_is_on_record() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let mut c1 = rig.connect("files", "c1");
+    rig.server("files").script(&["--die-at", "initialize"]);
+    let failed = rig.ended(&rig.request("ops", &["files"]));
+    assert_eq!(failed["phase"], "Failed", "{failed}");
+    assert_eq!(rig.resume("c1")["next_action"]["kind"], "ContactOperator");
+    let id = failed["incident"].as_str().unwrap();
+    rig.server("files").script(&[]);
+    let incident = |rig: &Rig| rig.local(&["incidents", "show", id]).done()["incidents"][0].clone();
+    eventually("it is tried again by itself", || incident(&rig)["state"] == "resolved");
+    let note = incident(&rig)["history"].as_array().unwrap().last().unwrap()["note"].clone();
+    assert!(note.as_str().unwrap().starts_with("files serves as generation "), "{note}");
+    assert_ne!(rig.resume("c1")["next_action"]["kind"], "ContactOperator");
+    c1.tool("append", json!({ "text": "after" }));
+}

@@ -1,12 +1,12 @@
-//! Calls whose client is gone: what is on record of them, and what whoever comes back is told.
+//! What is left behind and settles later: calls whose client is gone, and restarts that had failed.
 
 use crate::support::finish;
 use crate::world::{World, name};
 use tidegate_checkpoints::{
     CallState, Checkpoint, NextAction, decide_end, key, next_action, scope_of_principal,
 };
-use tidegate_core::{Clock as _, LateAnswer, SessionId, WorkClass};
-use tidegate_governor::{LeftCall, Upkeep};
+use tidegate_core::{Clock as _, Generation, LateAnswer, SessionId, WorkClass};
+use tidegate_governor::{LeftCall, Phase, Upkeep};
 use tidegate_incidents::{IncidentState, WhoIsNext};
 use tidegate_store::{Store as _, View, transact};
 
@@ -141,4 +141,26 @@ fn a_call_of_an_ended_session_whose_server_dies_is_one_incident_that_stays() {
     let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
     assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 2));
     assert_eq!(incident.evidence["why"], "the server ended before it answered");
+}
+
+#[test]
+fn a_failed_restart_is_settled_when_every_component_of_it_serves_again_and_not_before() {
+    let world = World::of(&["files", "mail"]);
+    world.state().bad_starts = [(name("files"), 9), (name("mail"), 9)].into();
+    let id = world.approved("op-1");
+    assert_eq!(finish(world.governor().run(&id, &world)).unwrap().phase, Phase::Failed);
+    let ready = |names: &[&str]| names.iter().map(|it| (name(it), Generation(7))).collect();
+    let settle = |names: &[&str]| finish(upkeep(&world).settle_restarts(&ready(names))).unwrap();
+    for some in [&[][..], &["files"], &["mail", "other"]] {
+        assert_eq!(settle(some), [], "{some:?}");
+    }
+    let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
+    assert_eq!(settle(&["files", "mail"]), [incident.id.clone()]);
+    assert_eq!(settle(&["files", "mail"]), []);
+    let all = finish(tidegate_incidents::list(&world.store.inner)).unwrap();
+    let note = &all[0].history.last().unwrap().note;
+    assert_eq!(
+        (all[0].state, note.as_str()),
+        (IncidentState::Resolved, "files serves as generation 7, mail serves as generation 7")
+    );
 }

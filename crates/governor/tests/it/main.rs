@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on says so by panicking")]
 
 mod approvals;
+mod blocked;
 mod components;
 mod crashes;
 mod faults;

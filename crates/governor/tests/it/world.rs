@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) bad_verifies: BTreeMap<ComponentName, u32>,
     /// What verifications show.
     pub(crate) shows: Verified,
+    /// What earlier servers have left.
+    pub(crate) left: BTreeMap<ComponentName, String>,
     /// Servers that can't be proved dead.
     pub(crate) undying: BTreeSet<ComponentName>,
     pub(crate) stops: usize,
@@ -108,6 +110,7 @@ impl World {
             bad_starts: BTreeMap::new(),
             bad_verifies: BTreeMap::new(),
             shows: Verified { tools: 3, ..Verified::default() },
+            left: BTreeMap::new(),
             undying: BTreeSet::new(),
             stops: 0,
             starts: 0,
@@ -327,6 +330,15 @@ impl Actuator for World {
             pause().await;
             verdict
         })
+    }
+
+    fn settle_left<'a>(
+        &'a self,
+        scope: &'a [ComponentName],
+        _deadline: Deadline,
+    ) -> BoxFuture<'a, BTreeMap<ComponentName, String>> {
+        let left = self.state().left.clone();
+        Box::pin(async move { left.into_iter().filter(|(name, _)| scope.contains(name)).collect() })
     }
 
     fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {

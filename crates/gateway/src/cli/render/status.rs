@@ -12,6 +12,10 @@ use tidegate_core::WallTime;
 /// Lines of a server's last words that are shown here; `incidents show` has more.
 const LAST_WORDS: usize = 3;
 
+/// Below the components, where sessions have servers of their own.
+const OWN_SERVERS: &str = "\
+    GEN and RESTARTS of a component count restarts of all its servers together; a session's own server counts its own.\n";
+
 pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
     let needs = needs(doc, now);
     let head = match needs.len() {
@@ -39,6 +43,8 @@ pub(in crate::cli) fn status(doc: &Value, now: WallTime) -> String {
             std::iter::once(row(cell(&component["name"]), component)).chain(own)
         }),
     );
+    let own = each(&doc["components"]).any(|component| each(&component["servers"]).next().is_some());
+    let components = if own { components + OWN_SERVERS } else { components };
     let parts = [
         ("Components", components),
         ("Sessions", session_table(&doc["sessions"], now)),

@@ -52,6 +52,18 @@ async fn what_a_server_leaves_in_another_session_is_ended_too() {
 }
 
 #[tokio::test]
+async fn a_member_that_nothing_vouches_for_is_waited_for_before_it_blocks_the_proof() {
+    let _shared = MACHINE.read().await;
+    let spawner = spawner();
+    // In the group, with another environment, and its parent gone: nobody can tell whose it is.
+    let mut server = start(&spawner, "env -i sleep 1 </dev/null >/dev/null 2>&1 & echo ready").await;
+    assert_eq!(line(&mut server).await, "ready");
+    server.handle.exit().await;
+    let report = end_old_tree(server.handle.identity()).await.unwrap();
+    assert_eq!(report.steps, [], "nor is it signalled");
+}
+
+#[tokio::test]
 async fn what_has_left_group_and_environment_is_known_by_its_parent() {
     // The grandchild says that it has arrived, so that it is there when the stop begins.
     let script = "setsid env -i sh -c 'echo ready; exec sleep 600' & read -r _";
