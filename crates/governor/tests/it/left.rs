@@ -155,7 +155,7 @@ fn a_failed_restart_is_settled_when_every_component_of_it_serves_again_and_not_b
         assert_eq!(settle(some), [], "{some:?}");
     }
     let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
-    assert_eq!(settle(&["files", "mail"]), [incident.id.clone()]);
+    assert_eq!(settle(&["files", "mail"]), std::slice::from_ref(&incident.id));
     assert_eq!(settle(&["files", "mail"]), []);
     let all = finish(tidegate_incidents::list(&world.store.inner)).unwrap();
     let note = &all[0].history.last().unwrap().note;

@@ -61,7 +61,7 @@ fn what_has_recovered_does_not_recover_again() {
         let world = World::new();
         fail_and_recover(&world, failures, Duration::from_secs(3));
         let once = world.raw();
-        let state = wait(world.incidents.recovered(KIND, "files")).unwrap();
+        let state = wait(world.incidents.recovered(KIND, "files", "it runs again")).unwrap();
         assert_eq!(world.raw(), once);
         state
     };
