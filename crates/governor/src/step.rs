@@ -133,7 +133,11 @@ fn back(trouble: Trouble, end: End) -> Vec<Join> {
     let is_untold = match trouble {
         Trouble::Refused => is_planted("refused-without-an-incident"),
         Trouble::Interrupted => is_planted("interrupted-without-an-incident"),
-        Trouble::NotClosed | Trouble::NotRestarted | Trouble::RolledBack | Trouble::Abandoned => false,
+        Trouble::Blocked
+        | Trouble::NotClosed
+        | Trouble::NotRestarted
+        | Trouble::RolledBack
+        | Trouble::Abandoned => false,
     };
     if is_untold {
         return vec![Join::EndDrain(end), Join::Restore];
