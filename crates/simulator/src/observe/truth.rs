@@ -18,9 +18,11 @@ pub(crate) struct Call {
     pub(crate) lease: Option<Needed>,
     pub(crate) sent_ms: u64,
     pub(crate) sent_in: u64,
+    /// The step, and the time, of the look at the leases on which it was written.
+    pub(crate) admitted_after: (u64, u64),
     /// The step in which its server read it, as long as that is at it.
     pub(crate) executing_since: Option<u64>,
-    /// Its session, or an operator, has given its lease away meanwhile.
+    /// Its session, or an operator, has given its lease away since it was made.
     pub(crate) let_go: bool,
     /// How long it took until its client had an answer.
     pub(crate) latency_ms: Option<u64>,
@@ -187,6 +189,7 @@ impl Truth {
                     lease: lease.clone(),
                     sent_ms: self.now_ms,
                     sent_in: self.step,
+                    admitted_after: (0, 0),
                     executing_since: None,
                     let_go: false,
                     latency_ms: None,
@@ -204,9 +207,12 @@ impl Truth {
             }
             Seen::Received { call, .. } => {
                 let step = self.step;
+                let of_it = self.calls.get(call).and_then(|it| self.components.get(&it.component));
+                let looked = of_it.map(|it| it.looked_at_leases).unwrap_or_default();
                 self.call(call, |it| {
                     it.received += 1;
                     it.executing_since = Some(step);
+                    it.admitted_after = looked;
                 });
             }
             Seen::Finished { call } => self.call(call, |it| it.executing_since = None),
@@ -343,7 +349,7 @@ impl Truth {
         self.calls
             .values_mut()
             .filter(under_it)
-            .for_each(|call| call.let_go |= call.executing_since.is_some());
+            .for_each(|call| call.let_go |= call.outcome.is_none() || call.executing_since.is_some());
     }
 
     fn disturb(&mut self, component: &ComponentName) {

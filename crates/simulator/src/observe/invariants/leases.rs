@@ -13,7 +13,7 @@ pub(super) fn work_under_leases(observed: &Observation<'_>) -> Found {
         Seen::Received { call, component, .. } => {
             let it = observed.truth.calls.get(call)?;
             let needed = it.lease.as_ref()?;
-            let (looked_in, looked_ms) = observed.truth.components.get(component)?.looked_at_leases;
+            let (looked_in, looked_ms) = it.admitted_after;
             let held = |lease: &Lease| holds(lease, &it.session, needed, looked_ms);
             if !observed.durable.lease_since(&needed.key, looked_in).any(held) {
                 let session = &it.session;
