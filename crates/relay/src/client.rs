@@ -280,7 +280,8 @@ fn not_spoken_here(id: &RawId, method: &str, message: &Message) -> Option<Vec<u8
     Some(error_line(Some(id), code, &text, None))
 }
 
-fn wish(method: &str, message: &Message) -> Option<Wish> {
+/// What a request asks the server to remember.
+pub(crate) fn wish(method: &str, message: &Message) -> Option<Wish> {
     match method {
         "resources/subscribe" => message.uri().map(Wish::Subscribe),
         "resources/unsubscribe" => message.uri().map(Wish::Unsubscribe),

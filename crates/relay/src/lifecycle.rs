@@ -1,6 +1,7 @@
 //! What happens around the messages: streams come and go, the server gets ready and dies, the gate closes and opens,
 //! time passes.
 
+use crate::client::wish;
 use crate::flow::to_client;
 use crate::message::Message;
 use crate::pending::{Entry, State};
@@ -84,11 +85,20 @@ impl Relay {
         let mut out = Vec::new();
         let request = Message::parse(call.line.clone()).ok();
         let answered = request.and_then(|request| {
-            let crate::Kind::Request { id, .. } = request.kind() else { return None };
-            Some(Message::parse(answer?).ok()?.with_id(id.as_json()))
+            let crate::Kind::Request { id, method } = request.kind() else { return None };
+            let answer = Message::parse(answer?).ok()?;
+            let agreed = !matches!(answer.kind(), crate::Kind::Response { is_error: true, .. });
+            Some((answer.with_id(id.as_json()), agreed.then(|| wish(method, &request)).flatten()))
         });
         match answered {
-            Some(line) => out.push(to_client(stream, line)),
+            Some((line, wish)) => {
+                if let Some(wish) = wish.filter(|_| self.streams.contains_key(&stream)) {
+                    self.grant(stream, wish, &mut out);
+                    // Who has agreed is gone: whoever serves now has yet to be told.
+                    self.server.to_reassert = true;
+                }
+                out.push(to_client(stream, line));
+            }
             None => self.settle_reported(stream, session, call, now, &mut out),
         }
         self.release(now, &mut out);

@@ -3,7 +3,7 @@
 use crate::world::{TOOLS, World, request, session, show};
 use std::time::Duration;
 use tidegate_core::WorkClass::{self, Idempotent, Mutating, ReadOnly};
-use tidegate_relay::{Marked, RelayConfig, StreamFacts, StreamId};
+use tidegate_relay::{Effect, Marked, RelayConfig, StreamFacts, StreamId};
 
 fn marked(id: &str, class: WorkClass, tool: &str, age_s: u64) -> Marked {
     Marked {
@@ -84,4 +84,23 @@ fn a_report_that_calls_a_mutation_read_only_does_not_have_it_written() {
         ["unknown local/s7 write g5", "7< #1 outcome_unknown → VerifyThenRetry", "mark 7#2 read-only read",]
     );
     assert_eq!(world.holders(), ["local/s7 files/read read-only 0.000s"]);
+}
+
+#[test]
+fn what_a_server_agreed_to_in_a_late_answer_is_remembered_and_the_one_that_serves_is_told() {
+    for (answer, agreed) in [(r#""result":{}"#, true), (r#""error":{"code":1,"message":"no"}"#, false)] {
+        let mut world = World::with(RelayConfig::default());
+        world.generation(5, TOOLS);
+        resume(&mut world, Vec::new());
+        let line = request("9", "resources/subscribe", r#"{"uri":"file:///b"}"#).into();
+        let tool = "resources/subscribe".to_owned();
+        let call = Marked { line, class: Idempotent, tool, age: Duration::from_secs(1) };
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":3,{answer}}}"#).into_bytes();
+        let effects = world.relay.reported(StreamId(7), &session("s7"), call, Some(answer), &world.now);
+        assert_eq!(world.relay.facts(StreamId(7)).subscriptions.contains("file:///b"), agreed);
+        let durable_first = matches!(effects[..], [Effect::FactsChanged { .. }, Effect::ToClient { .. }, ..]);
+        assert_eq!(durable_first, agreed, "{effects:?}");
+        let told = |it: &Effect| matches!(it, Effect::WriteServer { line } if String::from_utf8_lossy(line).contains("file:///b"));
+        assert_eq!(effects.iter().any(told), agreed, "{effects:?}");
+    }
 }
