@@ -50,6 +50,10 @@ pub(crate) fn kernel(workspace: &Workspace, timer: &Timer) -> anyhow::Result<Str
     }
     let name = archive.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     fs::write(scratch.join("kernel/version"), &name)?;
+    if kept.exists() {
+        // Without its version it is a part of one, and of no use.
+        fs::remove_dir_all(&kept)?;
+    }
     fs::rename(scratch.join("kernel"), &kept).with_context(|| format!("move to {}", kept.display()))?;
     fs::remove_dir_all(&scratch)?;
     Ok(name)
