@@ -67,9 +67,7 @@ impl Relay {
             permit.finish();
             let refusal = self.tool_changed(&entry.work.tool);
             self.refuse_waiting(number, &refusal, out);
-        } else if let Some(refusal) =
-            self.without_lease(number, now).filter(|_| !is_planted("a-lease-is-looked-at-once"))
-        {
+        } else if let Some(refusal) = self.without_lease(number, now) {
             permit.finish();
             self.refuse_waiting(number, &refusal, out);
         } else {

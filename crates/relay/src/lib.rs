@@ -35,6 +35,7 @@ mod handshake;
 mod hold;
 mod ids;
 mod introduction;
+mod late;
 mod leases;
 mod lifecycle;
 mod lists;
@@ -45,6 +46,7 @@ mod relay;
 mod server;
 mod settle;
 mod subscriptions;
+mod writing;
 
 pub use asks::MAX_ASKS;
 pub use classify::{Annotations, Classified, Classifier};
@@ -57,6 +59,7 @@ pub use handshake::{
 pub use hold::{DEFAULT_HOLD, MAX_HELD, MAX_HELD_BYTES};
 pub use ids::{MAX_ID_BYTES, RawId, StreamId};
 pub use introduction::{Introduction, Sharing};
+pub use late::{Heard, Late, answered_call};
 pub use leases::{LeaseRuleError, LeaseRules};
 pub use lifecycle::Marked;
 pub use lists::{List, ListCache, ListError, MAX_LIST_BYTES, Pages};
@@ -67,3 +70,4 @@ pub use relay::{
 };
 pub use settle::{LostFacts, Settled, settle, settle_marked};
 pub use subscriptions::{MAX_SUBSCRIPTIONS, StreamFacts};
+pub use writing::Writing;

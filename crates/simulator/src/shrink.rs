@@ -100,7 +100,7 @@ fn candidates(story: &Story) -> Vec<Story> {
 type Knob = fn(&mut Faults) -> &mut u32;
 
 /// Everything that can go wrong, one by one.
-const FAULTS: [Knob; 12] = [
+const FAULTS: [Knob; 13] = [
     |it| &mut it.commit_per_mille,
     |it| &mut it.full_disks,
     |it| &mut it.restores,
@@ -113,4 +113,5 @@ const FAULTS: [Knob; 12] = [
     |it| &mut it.stubborn,
     |it| &mut it.children,
     |it| &mut it.wall_jumps,
+    |it| &mut it.keeper_kills,
 ];

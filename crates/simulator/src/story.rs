@@ -53,6 +53,9 @@ pub(crate) struct Faults {
     pub(crate) children: u32,
     /// Jumps of the wall clock.
     pub(crate) wall_jumps: u32,
+    /// Kills of keepers.
+    #[serde(default)]
+    pub(crate) keeper_kills: u32,
 }
 
 /// What a restart does to the state that a server keeps.
@@ -180,7 +183,7 @@ impl Story {
             operators: if calm { vec![OPERATORS[0].to_owned()] } else { names(OPERATORS) },
             agents: if calm { Vec::new() } else { names(AGENTS) },
             rules: Rules::drawn(&mut rng, calm),
-            faults: if calm { Faults::none() } else { Faults::drawn(&mut rng) },
+            faults: if calm { Faults::none() } else { Faults::drawn(seed, &mut rng) },
             chaos_ms: rng.u64(8_000..20_000),
         }
     }
@@ -256,7 +259,7 @@ impl Faults {
         Self { store_latency_ms: 1, ..Self::default() }
     }
 
-    fn drawn(rng: &mut fastrand::Rng) -> Self {
+    fn drawn(seed: u64, rng: &mut fastrand::Rng) -> Self {
         let mut some = |most: u32| if rng.bool() { rng.u32(1..=most) } else { 0 };
         let mut faults = Self {
             commit_per_mille: some(60),
@@ -275,6 +278,7 @@ impl Faults {
         faults.restores = rarely(8);
         faults.freezes = rarely(4);
         faults.suspends = rarely(6);
+        faults.keeper_kills = generator(seed, "keeper kills").u32(..3);
         faults
     }
 }

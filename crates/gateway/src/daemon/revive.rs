@@ -9,15 +9,15 @@ use super::settings::effective;
 use super::stage;
 use super::start::{self, NotStarted};
 use crate::config::ComponentConfig;
-use crate::process::{Server, StopError, TreeState, await_old_tree, end_old_tree};
+use crate::process::{Server, TreeState, await_old_tree, end_old_tree};
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_core::{IncidentId, ProcessIdentity};
-use tidegate_governor::{Component, ComponentError, ComponentState};
+use tidegate_core::{BoxFuture, IncidentId, ProcessIdentity};
+use tidegate_governor::{Component, ComponentError, ComponentState, OldServer, settle_old_server};
 use tidegate_incidents::{IncidentKind, Report, Severity};
 use tidegate_relay::{Introduction, ServerFacts};
-use tokio::time::Instant;
 
 /// How often it is looked whether the unsafe calls of an old server have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -144,7 +144,9 @@ pub(super) async fn prove_old_tree_gone(
     process: &ProcessIdentity,
     limit: Duration,
 ) -> Result<(), String> {
-    let proved = old_tree_gone(ctx, record, process, limit).await;
+    let old = OldTree { ctx, record, process, said: AtomicBool::new(false) };
+    let deadline = ctx.now().deadline(limit);
+    let proved = settle_old_server(&old, record.unsafe_possible, &ctx.clock, deadline).await;
     settled_old_tree(ctx, record, process, proved).await
 }
 
@@ -164,32 +166,37 @@ pub(super) async fn settled_old_tree(
     Ok(())
 }
 
-async fn old_tree_gone(
-    ctx: &Context,
-    record: &Component,
-    process: &ProcessIdentity,
-    limit: Duration,
-) -> Result<(), String> {
-    let until = Instant::now() + limit;
-    let mut said = false;
-    loop {
-        if !record.unsafe_possible || ctx.estate.nothing_runs(&process.nonce) {
-            return end_old_tree(process).await.map(drop).map_err(|error: StopError| error.to_string());
-        }
-        match await_old_tree(process, LOOK_EVERY).await {
-            Ok(TreeState::Gone) => return Ok(()),
-            Ok(TreeState::Running { pids }) if Instant::now() >= until => {
-                return Err(format!(
-                    "processes {pids:?} of its last generation are still running, perhaps in the middle of an unsafe call"
-                ));
+/// A server of an earlier daemon, found by its record.
+struct OldTree<'a> {
+    ctx: &'a Context,
+    record: &'a Component,
+    process: &'a ProcessIdentity,
+    /// It was said that it is waited for.
+    said: AtomicBool,
+}
+
+impl OldServer for OldTree<'_> {
+    fn nothing_runs(&self) -> bool {
+        self.ctx.estate.nothing_runs(&self.process.nonce)
+    }
+
+    fn left(&self) -> BoxFuture<'_, Result<Option<String>, String>> {
+        Box::pin(async move {
+            let TreeState::Running { pids } =
+                await_old_tree(self.process, LOOK_EVERY).await.map_err(|error| error.to_string())?
+            else {
+                return Ok(None);
+            };
+            if !self.said.swap(true, Ordering::Relaxed) {
+                let seat = Seat::on_record(self.record);
+                say(&format!("waiting for the old server of {seat}, in which an unsafe call may be running"));
             }
-            Ok(TreeState::Running { .. }) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        if !std::mem::replace(&mut said, true) {
-            let seat = Seat::on_record(record);
-            say(&format!("waiting for the old server of {seat}, in which an unsafe call may be running"));
-        }
+            Ok(Some(format!("processes {pids:?}")))
+        })
+    }
+
+    fn end(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { end_old_tree(self.process).await.map(drop).map_err(|error| error.to_string()) })
     }
 }
 

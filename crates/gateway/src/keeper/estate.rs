@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use tidegate_core::Now;
-use tidegate_relay::{Kind, Message};
+use tidegate_relay::answered_call;
 use tokio::sync::watch;
 
 /// What is kept is the owner's alone.
@@ -77,7 +77,9 @@ impl Estate {
         // What it gives doesn't matter: after that nobody waits any longer.
         let _ = tokio::time::timeout(self.patience, over).await;
         let text = std::fs::read(Kept::of(&self.dir, &call.server).answers).ok()?;
-        text.split(|byte| *byte == b'\n').find(|line| answers(line) == Some(call.id)).map(<[u8]>::to_vec)
+        text.split(|byte| *byte == b'\n')
+            .find(|line| answered_call(line) == Some(call.id))
+            .map(<[u8]>::to_vec)
     }
 
     /// Removes what was kept for longer than anybody asks for it, but for servers that aren't settled.
@@ -94,13 +96,5 @@ impl Estate {
                 let _ = std::fs::remove_file(entry.path()); // tried again by the next daemon
             }
         }
-    }
-}
-
-/// The id of the call that a line answers.
-pub(crate) fn answers(line: &[u8]) -> Option<u64> {
-    match Message::parse(line.to_vec()).ok()?.kind() {
-        Kind::Response { id, .. } => id.as_number(),
-        _ => None,
     }
 }

@@ -14,7 +14,7 @@ mod process;
 mod table;
 
 pub(crate) use child::{Duplicates, Keeper};
-pub(crate) use estate::{Estate, KeptCall, answers};
+pub(crate) use estate::{Estate, KeptCall};
 pub(crate) use process::keep_main;
 pub(crate) use table::CallTable;
 

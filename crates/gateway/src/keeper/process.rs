@@ -3,12 +3,9 @@
 //! Its standard streams are the daemon's ends of the server's pipes: input is the server's output, output is the server's
 //! input, error is the server's standard error. It must never write anything else to them.
 
-use super::estate::answers;
 use super::table::{self, Slot, Stand};
 use crate::lines::{Line, Lines};
 use rustix::event::{PollFd, PollFlags, poll};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_host::{HostError, Pidfd};
-use tidegate_relay::salvage_id;
+use tidegate_relay::{Heard, Late, salvage_id};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -90,9 +87,10 @@ fn keep(charge: &Charge) -> io::Result<()> {
         let input = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
         let noise = Receiver::from_owned_fd(io::stderr().as_fd().try_clone_to_owned()?)?;
         tokio::spawn(drain(noise));
-        let waits = table::read(&charge.calls)?;
-        let waits = waits.into_iter().filter(|slot| slot.stand == Stand::Whole).collect();
-        Late { charge, waits, file: None, input: Some(input) }.listen(Lines::new(output)).await
+        let slots = table::read(&charge.calls)?;
+        let slots: Vec<Slot> = slots.into_iter().filter(|slot| slot.stand == Stand::Whole).collect();
+        let late = Late::new(slots.iter().map(|slot| slot.id));
+        Keeping { charge, late, slots, file: None, input: Some(input) }.listen(Lines::new(output)).await
     })
 }
 
@@ -103,29 +101,28 @@ async fn drain(mut noise: Receiver) {
 }
 
 /// What is still waited for.
-struct Late<'a> {
+struct Keeping<'a> {
     charge: &'a Charge,
-    waits: Vec<Slot>,
+    late: Late,
+    /// Where the calls stand in the table.
+    slots: Vec<Slot>,
     file: Option<File>,
     /// Gone once something was written in part.
     input: Option<Sender>,
 }
 
-impl Late<'_> {
+impl Keeping<'_> {
     /// Reads until the last call that the server has got is answered, or nothing more can come.
     async fn listen(mut self, mut output: Lines<Receiver>) -> io::Result<()> {
-        while !self.waits.is_empty() {
+        while !self.late.is_over() {
             match output.next().await? {
-                Some(Line::Whole(line)) => match answers(&line) {
-                    Some(id) => self.answered(id, &line)?,
-                    None => self.decline(&line),
-                },
+                Some(Line::Whole(line)) => self.heard(&line)?,
                 Some(Line::TooLong { bytes, head, tail }) => {
                     let Some(id) = salvage_id(&head, &tail).and_then(|id| id.as_number()) else { continue };
                     let text = format!("the server's answer is not passed on: it has {bytes} bytes");
                     let error = serde_json::json!({ "jsonrpc": "2.0", "id": id,
                         "error": { "code": -32_603, "message": text } });
-                    self.answered(id, error.to_string().as_bytes())?;
+                    self.heard(error.to_string().as_bytes())?;
                 }
                 Some(Line::Torn { .. }) | None => break,
             }
@@ -133,10 +130,21 @@ impl Late<'_> {
         Ok(())
     }
 
+    fn heard(&mut self, line: &[u8]) -> io::Result<()> {
+        match self.late.heard(line) {
+            Heard::Answer(id) => self.answered(id, line),
+            Heard::Question(declined) => {
+                self.decline(declined);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The answer is on disk before the call stops counting as running.
     fn answered(&mut self, id: u64, line: &[u8]) -> io::Result<()> {
-        let Some(at) = self.waits.iter().position(|slot| slot.id == id) else { return Ok(()) };
-        let slot = self.waits.swap_remove(at);
+        let Some(at) = self.slots.iter().position(|slot| slot.id == id) else { return Ok(()) };
+        let slot = self.slots.swap_remove(at);
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(open(&self.charge.answers)?),
@@ -146,23 +154,12 @@ impl Late<'_> {
         table::free(&self.charge.calls, slot)
     }
 
-    /// Nobody is there to answer the server's question: it is told so, that its call may go on.
-    fn decline(&mut self, line: &[u8]) {
-        #[derive(Deserialize)]
-        struct Question<'a> {
-            #[serde(borrow)]
-            id: &'a RawValue,
-            #[serde(rename = "method")]
-            _method: &'a RawValue,
-        }
-        let Ok(Question { id, .. }) = serde_json::from_slice(line) else { return };
-        let text = "the gateway has ended; nobody can be asked";
-        let error = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32603,\"message\":\"{text}\"}}}}\n"
-        );
+    /// Nobody is there to answer the server's question.
+    fn decline(&mut self, mut line: Vec<u8>) {
+        line.push(b'\n');
         // Without waiting: a pipe that is full belongs to a server that doesn't read, and half a line would be worse.
-        let written = self.input.as_ref().map(|input| input.try_write(error.as_bytes()));
-        if matches!(written, Some(Ok(bytes)) if bytes < error.len()) {
+        let written = self.input.as_ref().map(|input| input.try_write(&line));
+        if matches!(written, Some(Ok(bytes)) if bytes < line.len()) {
             self.input = None;
         }
     }

@@ -139,6 +139,9 @@ impl Actor {
                     }
                 }
             }
+            Msg::Reported { stream, session, call, answer } => {
+                self.relay.reported(stream, &session, *call, answer, &now)
+            }
             Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
             Msg::Gone { stream, done } => {
                 self.streams.remove(&stream);
@@ -158,7 +161,10 @@ impl Actor {
                     if let Some(call) = observe::answered_by(&line) {
                         self.ctx.world.see(observe::Seen::AnswerRead { call });
                     }
-                    self.relay.server_line(line, &now)
+                    let effects = self.relay.server_line(line, &now);
+                    // What it has answered isn't running any more.
+                    self.ctx.world.ended(pid, |id| self.relay.is_flying(id));
+                    effects
                 }
                 Said::End => {
                     self.server_ended().await;
@@ -199,6 +205,7 @@ impl Actor {
             }
             Msg::Unavailable { incident, message } => {
                 self.unavailable = Some(incident.clone());
+                self.supervision = self.supervision.given_up();
                 self.relay.server_unavailable(Unavailable { incident, message }, &now)
             }
             Msg::Closed { operation } => self.relay.gate_closed(operation),

@@ -2,7 +2,7 @@
 
 use super::revive::{NotRevived, Revived};
 use crate::channel::{Receiver, Sender, channel};
-use crate::world::Said;
+use crate::world::{KeptCall, Said};
 use std::sync::Arc;
 use tidegate_core::{
     ComponentName, Generation, IncidentId, OperationId, ProcessIdentity, SessionId, WorkClass,
@@ -15,6 +15,8 @@ use tidegate_relay::{CallFact, Marked, RawId, ServerFacts, StreamFacts, StreamId
 pub(super) enum Msg {
     /// A connection has been attached to a session.
     Opened { stream: StreamId, session: SessionId, outbox: Outbox, resumed: Option<Resumed> },
+    /// What became of a call that an earlier daemon had begun to forward: its late answer, where there is one.
+    Reported { stream: StreamId, session: SessionId, call: Box<Marked>, answer: Option<Vec<u8>> },
     /// A connection said something.
     Line { stream: StreamId, line: Vec<u8> },
     /// A connection is gone; answered when what it has left is on record.
@@ -88,6 +90,15 @@ impl Handle {
     }
 }
 
+/// What a daemon that dies leaves with the shim of a request.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    pub(crate) class: WorkClass,
+    pub(crate) tool: String,
+    /// How its server knows it.
+    pub(crate) call: Option<KeptCall>,
+}
+
 /// What a shim hears of its daemon.
 pub(crate) enum ToShim {
     /// It serves this session.
@@ -97,7 +108,7 @@ pub(crate) enum ToShim {
     /// A message for the client.
     Line(Vec<u8>),
     /// This request is about to be written to the server.
-    Forwarding { id: RawId, class: WorkClass, tool: String },
+    Forwarding { id: RawId, mark: Mark },
     /// Don't come back.
     End,
     /// The connection is gone.

@@ -1,13 +1,18 @@
 //! One connection from its hello to its end: which session it belongs to, and where its lines go.
 
 use super::Daemon;
-use super::component::{Msg, Outbox, Resumed, ToShim};
+use super::component::{Handle, Msg, Outbox, Resumed, ToShim};
 use super::registry::Connection;
 use crate::channel::Receiver;
+use crate::world::KeptCall;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use tidegate_checkpoints::{Attach, CheckpointError, Fact, Wanted};
-use tidegate_core::{ComponentName, Entropy as _, PrincipalName, ProcessIdentity, SessionName};
+use tidegate_core::{ComponentName, Entropy as _, PrincipalName, ProcessIdentity, SessionId, SessionName};
 use tidegate_leases::Owner;
 use tidegate_relay::{Marked, StreamFacts, StreamId};
 
@@ -17,8 +22,11 @@ pub(crate) struct Hello {
     pub(crate) session: SessionName,
     pub(crate) client: ProcessIdentity,
     /// Requests that an earlier daemon had begun to forward; `None` for a stream that no daemon has served.
-    pub(crate) resume: Option<Vec<Marked>>,
+    pub(crate) resume: Option<Vec<Reported>>,
 }
+
+/// A request that an earlier daemon had begun to forward, and how its server knows it.
+pub(crate) type Reported = (Marked, Option<KeptCall>);
 
 pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut lines: Receiver<Vec<u8>>) {
     let Some(handle) = daemon.plant.component(&hello.component).cloned() else {
@@ -55,9 +63,10 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
     }
     ctx.acquaint(&session, &hello.component).await;
     shim.send(ToShim::Welcome(session.clone()));
+    let mut late = VecDeque::new();
     let resumed = match hello.resume {
         None => None,
-        Some(marked) => {
+        Some(reported) => {
             let checkpoint = ctx.checkpoints.get(&session).await.ok().flatten();
             let facts = checkpoint.map_or_else(StreamFacts::default, |c| StreamFacts {
                 subscriptions: c
@@ -68,15 +77,60 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
                     .collect(),
                 log_level: c.log_level.get(&hello.component).cloned(),
             });
+            let mut marked = Vec::new();
+            for (call, kept) in reported {
+                match kept {
+                    // A server that outlived its daemon may yet answer it.
+                    Some(kept) if call.class.is_unsafe() => late.push_back((call, kept)),
+                    _ => marked.push(call),
+                }
+            }
             Some(Resumed { facts, marked })
         }
     };
     handle.tell(Msg::Opened { stream, session: session.clone(), outbox: shim, resumed });
-    while let Some(line) = lines.recv().await {
-        handle.tell(Msg::Line { stream, line });
-        daemon.active(&session);
+    let passing = async {
+        while let Some(line) = lines.recv().await {
+            handle.tell(Msg::Line { stream, line });
+            daemon.active(&session);
+        }
+    };
+    first(passing, settle_late(daemon, &handle, stream, &session, &mut late)).await;
+    for (call, _) in late {
+        // Nobody waits here any more: what became of it is for the session's record.
+        handle.tell(Msg::Reported { stream, session: session.clone(), call: Box::new(call), answer: None });
     }
     handle.ask(|done| Msg::Gone { stream, done }).await;
     daemon.registry.closed(&id);
     ctx.grumble("a session's end could not be recorded", ctx.checkpoints.detach(&session, Some(&id)).await);
+}
+
+/// Settles what an old server may answer late, as soon as it is known that it has, or never will. Doesn't end.
+///
+/// # Cancel safety
+/// What is still in `late` wasn't settled.
+async fn settle_late(
+    daemon: &Daemon,
+    handle: &Handle,
+    stream: StreamId,
+    session: &SessionId,
+    late: &mut VecDeque<(Marked, KeptCall)>,
+) {
+    while let Some((_, kept)) = late.front() {
+        let answer = daemon.ctx.late_answer(kept).await;
+        if let Some((call, _)) = late.pop_front() {
+            handle.tell(Msg::Reported { stream, session: session.clone(), call: Box::new(call), answer });
+        }
+    }
+    std::future::pending().await
+}
+
+/// Runs two futures until one of them has ended.
+async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(context),
+    })
+    .await;
 }

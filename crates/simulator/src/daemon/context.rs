@@ -1,13 +1,14 @@
 //! What every room of the daemon works with: the store's shells and the world it runs in.
 
+use super::estate::Estate;
 use super::registry::Registry;
 use crate::executor::Group;
 use crate::observe::Seen;
-use crate::world::{Tree, World};
+use crate::world::World;
 use std::fmt::Display;
 use std::sync::Arc;
 use tidegate_checkpoints::{Actions, Checkpoints};
-use tidegate_core::{ComponentName, Entropy as _, IncidentId, LateAnswer, Now, ProcessIdentity, SessionId};
+use tidegate_core::{ComponentName, Entropy as _, IncidentId, LateAnswer, Now, SessionId};
 use tidegate_governor::{Components, LaunchIdentity, LeftCall, Replacement, Upkeep};
 use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
@@ -25,6 +26,8 @@ pub(super) struct Context {
     pub(super) leases: Leases,
     pub(super) upkeep: Upkeep,
     pub(super) registry: Arc<Registry>,
+    /// What keepers of earlier daemons have left.
+    pub(super) estate: Estate,
 }
 
 impl Context {
@@ -39,27 +42,6 @@ impl Context {
     /// Says what failed and goes on: for what is tried again, or told elsewhere.
     pub(super) fn grumble<T, E: Display>(&self, what: &str, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.say(format!("{what}: {error}"))).ok()
-    }
-
-    /// Waits for, or ends, what an earlier daemon's server has left. One in which an unsafe call may be running is waited
-    /// for and never killed.
-    pub(super) async fn end_old_tree(
-        &self,
-        component: &ComponentName,
-        unsafe_possible: bool,
-        process: &ProcessIdentity,
-        governed: bool,
-    ) -> Result<(), String> {
-        if !unsafe_possible {
-            return self.world.stop_server(process.pid, governed).await;
-        }
-        let patience = self.world.story.rules.drain_deadline_ms;
-        match self.world.await_server(process.pid, patience).await {
-            Tree::Gone => Ok(()),
-            Tree::Running => {
-                Err(format!("the last generation of {component} may be in the middle of an unsafe call"))
-            }
-        }
     }
 
     /// What the component would be started as now: as configured, or by the command that an upgrade has put in its place.

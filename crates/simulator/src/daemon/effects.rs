@@ -1,36 +1,38 @@
 //! Doing what the relay decides, in its order. Decides nothing itself.
 
 use super::actor::Actor;
-use super::component::ToShim;
+use super::component::{Mark, ToShim};
 use crate::observe::Seen;
+use crate::world::KeptCall;
 use std::collections::VecDeque;
 use tidegate_checkpoints::{Actions, Fact, Subscription};
 use tidegate_core::{Generation, NextAction, SessionId};
 use tidegate_governor::ComponentError;
-use tidegate_relay::{Effect, List, Message, Pages, StreamId};
-
-/// The pause before a mark that could not be recorded is tried again.
-const MARK_AGAIN_MS: u64 = 200;
+use tidegate_relay::{Effect, List, Message, Pages, StreamId, Writing};
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
         let decided = self.ctx.world.step();
+        let mut writing = Writing::default();
         // What came of an effect is performed after it, before the effects that were already decided.
         let mut todo: VecDeque<Effect> = effects.into();
         while let Some(effect) = todo.pop_front() {
             match effect {
                 Effect::MarkForwarding { stream, id, class, tool, .. } => {
-                    self.send(stream, ToShim::Forwarding { id, class, tool: tool.to_string() });
+                    let upstream = self.relay.upstream_id(stream, &id);
+                    let call = self.kept_call(upstream);
+                    let mark = Mark { class, tool: tool.to_string(), call };
+                    writing.forwarding(class, upstream, self.send(stream, ToShim::Forwarding { id, mark }));
                 }
-                Effect::UnsafePossible { generation } => self.mark_unsafe(generation).await,
+                Effect::UnsafePossible { generation } => {
+                    writing.unsafe_possible(self.mark_unsafe(generation).await);
+                }
                 Effect::WriteServer { line } => {
-                    if let Some(up) = &mut self.up
-                        && !self.ctx.world.write_server(up.server.pid, &line, decided)
-                    {
-                        up.unwritten.push(line);
+                    if let Some((line, call)) = writing.line(line) {
+                        self.write(line, call, decided);
                     }
                 }
-                Effect::ToClient { stream, line } => self.send(stream, ToShim::Line(line)),
+                Effect::ToClient { stream, line } => drop(self.send(stream, ToShim::Line(line))),
                 Effect::Unknown(call) => self.ctx.lost(&call).await,
                 Effect::Detached(call) => self.ctx.detached(&call).await,
                 Effect::AnsweredLate { call, answer } => self.ctx.answered_late(&call, answer).await,
@@ -53,25 +55,42 @@ impl Actor {
                 _ => {}
             }
         }
-    }
-
-    /// Nothing unsafe is written before this is durable. A store that fails is waited for.
-    async fn mark_unsafe(&self, generation: Generation) {
-        loop {
-            let marked = self.ctx.components.mark_unsafe(&self.plan.name, generation).await;
-            let failed = matches!(marked, Err(ComponentError::Store(_)));
-            self.ctx.grumble("the unsafe mark could not be recorded", marked);
-            if !failed {
-                return;
-            }
-            self.ctx.world.executor.sleep(MARK_AGAIN_MS).await;
+        for line in writing.unwritten() {
+            self.relay.never_written(&line);
         }
     }
 
-    fn send(&self, stream: StreamId, what: ToShim) {
-        if let Some(outbox) = self.streams.get(&stream) {
-            outbox.send(what);
+    /// Nothing unsafe is written before this is durable: a successor would kill the server in the middle of it. `false`
+    /// when the store has failed; a generation that is over is written nothing that counts.
+    async fn mark_unsafe(&mut self, generation: Generation) -> bool {
+        let marked = self.ctx.components.mark_unsafe(&self.plan.name, generation).await;
+        let failed = matches!(marked, Err(ComponentError::Store(_)));
+        self.ctx.grumble("the unsafe mark could not be recorded", marked);
+        if failed {
+            self.ctx.world.see(Seen::NotMarked { component: self.plan.name.clone() });
+            self.relay.unsafe_not_marked(&self.ctx.now());
         }
+        !failed
+    }
+
+    /// How the server knows a call.
+    fn kept_call(&self, upstream: Option<u64>) -> Option<KeptCall> {
+        let up = self.up.as_ref()?;
+        Some(KeptCall { server: up.server.nonce.clone(), id: upstream? })
+    }
+
+    /// Hands a line to the server's pipe, which takes nothing of it when the server has ended.
+    fn write(&mut self, line: Vec<u8>, call: Option<u64>, decided: u64) {
+        let Some(up) = &mut self.up else { return };
+        call.into_iter().for_each(|id| self.ctx.world.begins(up.server.pid, id));
+        if !self.ctx.world.write_server(up.server.pid, &line, decided) {
+            up.unwritten.push(line);
+        }
+    }
+
+    /// Sends to a connection; `false` when there is none.
+    fn send(&self, stream: StreamId, what: ToShim) -> bool {
+        self.streams.get(&stream).map(|outbox| outbox.send(what)).is_some()
     }
 
     fn list_page(&mut self, tag: &str, line: &[u8], todo: &mut VecDeque<Effect>) {

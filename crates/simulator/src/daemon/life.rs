@@ -13,6 +13,8 @@ use tidegate_governor::{ComponentState, Next, Verified};
 use tidegate_incidents::{IncidentKind, Report, Severity};
 use tidegate_relay::{Effect, ServerFacts, Unavailable};
 
+/// The pause before what was given up is looked at again.
+const AFTER_GIVING_UP_MS: u64 = 5_000;
 /// After so many failures in a row sessions are told, instead of waiting for the next try.
 const FAILURES_UNTIL_TOLD: u32 = 3;
 /// When a component is looked at whose next try has no time.
@@ -124,6 +126,9 @@ impl Actor {
                 let incident = self.ctx.report(&report).await;
                 if up.proofs.is_empty() {
                     self.unavailable = Some(incident.clone());
+                    if !self.hands_off {
+                        self.revive_after(AFTER_GIVING_UP_MS);
+                    }
                     let why = Unavailable { incident, message: error.clone() };
                     let effects = self.relay.server_unavailable(why, &self.ctx.now());
                     self.perform(effects).await;
@@ -147,8 +152,9 @@ impl Actor {
                 // Whatever it had started is on record, and stopped by whoever has the component now.
                 self.ctx.world.executor.abort(task);
             }
-        } else if self.up.is_none() && self.reviving.is_none() && self.unavailable.is_none() {
-            self.revive_after(0);
+        } else if self.up.is_none() && self.reviving.is_none() {
+            // What was given up is tried again after a while, all the same: whoever repairs it needn't tell anybody.
+            self.revive_after(if self.unavailable.is_some() { AFTER_GIVING_UP_MS } else { 0 });
         }
     }
 
@@ -173,6 +179,9 @@ impl Actor {
             Err(NotRevived::Owned) => {}
             Err(NotRevived::Survived { incident, message }) => {
                 self.unavailable = Some(incident.clone());
+                if !self.hands_off {
+                    self.revive_after(AFTER_GIVING_UP_MS);
+                }
                 let effects =
                     self.relay.server_unavailable(Unavailable { incident, message }, &self.ctx.now());
                 self.perform(effects).await;
@@ -195,8 +204,15 @@ impl Actor {
             Report::new(IncidentKind::ComponentCrashed, of_component(name), severity, message.as_str());
         report.scope = Some(name.clone());
         report.next_prompt = Some(format!("{message}. It is started again by itself, in {after_ms} ms."));
-        let incident = self.ctx.report(&report).await;
-        if matches!(next, Next::Probe { .. }) || self.supervision.failures() >= FAILURES_UNTIL_TOLD {
+        let incident = match self.unavailable.clone() {
+            // Somebody knows already.
+            Some(known) => known,
+            None => self.ctx.report(&report).await,
+        };
+        if matches!(next, Next::Probe { .. })
+            || self.supervision.failures() >= FAILURES_UNTIL_TOLD
+            || self.unavailable.is_some()
+        {
             let why = Unavailable { incident, message };
             let effects = self.relay.server_unavailable(why, &self.ctx.now());
             self.perform(effects).await;

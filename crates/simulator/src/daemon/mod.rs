@@ -8,6 +8,7 @@ mod connection;
 mod context;
 mod control;
 mod effects;
+mod estate;
 mod housekeeping;
 mod life;
 mod operations;
@@ -15,8 +16,8 @@ mod plant;
 mod registry;
 mod revive;
 
-pub(crate) use component::{Outbox, ToShim};
-pub(crate) use connection::Hello;
+pub(crate) use component::{Mark, Outbox, ToShim};
+pub(crate) use connection::{Hello, Reported};
 pub(crate) use control::{Answer, Request, Wish};
 
 use crate::channel::{Receiver, Sender, channel};
@@ -25,6 +26,7 @@ use crate::observe::Seen;
 use crate::story::ComponentPlan;
 use crate::world::World;
 use context::Context;
+use estate::Estate;
 use plant::Plant;
 use registry::Registry;
 use std::collections::BTreeSet;
@@ -97,6 +99,7 @@ impl Daemon {
             store,
             leases,
             registry: registry.clone(),
+            estate: Estate::default(),
         });
         let handles = plans.iter().zip(gates).map(|(plan, gate)| {
             let relay = Relay::new(gate, relay_config(world, plan));
@@ -110,6 +113,7 @@ impl Daemon {
         let settled = self.ctx.upkeep.settle_left().await;
         self.ctx.grumble("what sessions have left could not be settled", settled);
         self.detach_all().await;
+        self.expect_old_servers().await;
         self.ctx.world.daemon_is(Some(self.clone()));
         operations::recover(&self).await;
         self.plant.hands_on().await;
@@ -126,6 +130,14 @@ impl Daemon {
             }
             let gone = self.ctx.checkpoints.detach(&checkpoint.session, None).await;
             self.ctx.grumble("a session can't be detached", gone);
+        }
+    }
+
+    /// Servers of earlier daemons may still be working, and late answers may come of that.
+    async fn expect_old_servers(&self) {
+        let left = self.ctx.grumble("the components can't be read", self.ctx.components.list().await);
+        for process in left.into_iter().flatten().filter_map(|component| component.process) {
+            self.ctx.estate.expect(&process.nonce);
         }
     }
 

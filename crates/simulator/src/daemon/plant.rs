@@ -102,7 +102,7 @@ impl Plant {
         match record.process {
             Some(process) => {
                 let careful = record.unsafe_possible && !abandon;
-                self.ctx.end_old_tree(&record.name, careful, &process, true).await
+                self.ctx.prove_old_server_gone(&process, careful, true).await
             }
             None => Ok(()),
         }

@@ -84,7 +84,7 @@ async fn settle_old_tree(
     record: &Component,
     process: &ProcessIdentity,
 ) -> Result<(), NotRevived> {
-    let proof = ctx.end_old_tree(&record.name, record.unsafe_possible, process, false).await;
+    let proof = ctx.prove_old_server_gone(process, record.unsafe_possible, false).await;
     match proof {
         Ok(()) => Ok(()),
         Err(message) => Err(survived(ctx, &record.name, &message).await),

@@ -60,7 +60,7 @@ const NEXT_ACTIONS: [&str; 9] = [
     "ContactOperator",
 ];
 /// What is counted beside the four kinds, and has to be reached like them.
-const MARKS: [&str; 24] = [
+const MARKS: [&str; 27] = [
     "answered during a drain",
     "approval by one who may",
     "approval by one who may not",
@@ -71,6 +71,8 @@ const MARKS: [&str; 24] = [
     "daemon died",
     "daemon stopped",
     "disk full",
+    "keeper killed",
+    "late answer found",
     "lease adopted",
     "lease carried over",
     "lease expired",
@@ -81,6 +83,7 @@ const MARKS: [&str; 24] = [
     "refused an old fence",
     "released late",
     "second daemon refused",
+    "server kept by its keeper",
     "store restored",
     "tried to release another's lease",
     "worked under a fence",
@@ -175,6 +178,7 @@ impl Coverage {
                     });
                 }
             }
+            Seen::LateAnswer { .. } => self.mark("late answer found"),
             Seen::Kept { .. } => self.mark("fact kept"),
             Seen::DaemonDied => self.mark("daemon died"),
             Seen::Restored => self.mark("store restored"),

@@ -164,6 +164,10 @@ pub(crate) enum Seen {
     LeasesUnread {
         component: ComponentName,
     },
+    /// The store has refused to record that unsafe work may run: it waits until that is recorded.
+    NotMarked {
+        component: ComponentName,
+    },
     /// A client makes a request.
     Sent {
         call: CallId,
@@ -200,6 +204,14 @@ pub(crate) enum Seen {
     },
     /// The daemon has read the server's answer to it.
     AnswerRead {
+        call: CallId,
+    },
+    /// A daemon has found an answer that a keeper kept while there was no daemon.
+    LateAnswer {
+        call: CallId,
+    },
+    /// It has looked for one, and the server had given it: it isn't kept.
+    LateAnswerLost {
         call: CallId,
     },
     /// Its client reads an answer; `local`: of its shim, which has no daemon.

@@ -220,9 +220,9 @@ impl Truth {
                 let looked = (self.step, self.now_ms);
                 self.component(component, |it| it.looked_at_leases = looked);
             }
-            Seen::LeasesUnread { component } => self.disturb(component),
+            Seen::LeasesUnread { component } | Seen::NotMarked { component } => self.disturb(component),
             Seen::Committed { call } => self.call(call, |it| it.committed += 1),
-            Seen::AnswerRead { call } => {
+            Seen::AnswerRead { call } | Seen::LateAnswer { call } => {
                 self.call(call, |it| {
                     it.owed = !it.given_up && it.outcome.is_none();
                     it.left = false;
@@ -274,7 +274,7 @@ impl Truth {
             }
             Seen::ToldNothing { operation } => drop(self.told_nothing.insert(operation.clone())),
             Seen::Restored => self.restored(),
-            Seen::Mark(_) | Seen::Released { .. } | Seen::ReadOwn { .. } => {}
+            Seen::Mark(_) | Seen::LateAnswerLost { .. } | Seen::Released { .. } | Seen::ReadOwn { .. } => {}
             Seen::Told { operation, phase } => {
                 let told = self.told.entry(operation.clone()).or_insert(*phase);
                 *told = (*told).max(*phase);

@@ -57,6 +57,10 @@ pub(crate) fn arrives(world: &Arc<World>) {
             world.store.is_full(for_ms);
         });
     }
+    for _ in 0..faults.keeper_kills {
+        let at_ms = rng.u64(..until_ms);
+        at(world, at_ms, |world| world.kill_keeper(&mut world.generator("killed keepers")));
+    }
     for _ in 0..faults.restores {
         let taken_ms = rng.u64(..until_ms / 2);
         let at_ms = rng.u64(taken_ms..until_ms);
@@ -159,6 +163,7 @@ fn restore(world: &Arc<World>, taken_ms: u64, at_ms: u64) {
         if let Some(daemon) = world.running_is(None) {
             daemon.dies("is ended for a restore");
         }
+        world.end_keepers();
         while world.any_server() {
             world.executor.sleep(GLANCE_MS).await;
         }

@@ -8,7 +8,7 @@ use crate::world::{BROKEN, World};
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
 use tidegate_governor::{Caller, Operation, Phase};
-use tidegate_incidents::Incident;
+use tidegate_incidents::{Incident, IncidentKind};
 use tidegate_leases::LeaseState;
 
 pub(crate) fn arrive(world: &Arc<World>) {
@@ -164,6 +164,9 @@ async fn looks_at_incidents(world: &Arc<World>, operator: &Caller, rng: &mut fas
     let open: Vec<Incident> = incidents.into_iter().filter(Incident::is_open).collect();
     let Some(incident) = (!open.is_empty()).then(|| &open[rng.usize(..open.len())]) else { return };
     let id = incident.id.clone();
+    if incident.kind == IncidentKind::TreeSurvived {
+        world.end_idle_servers();
+    }
     world.say(operator.name(), format!("looks at {id}: {}", incident.title));
     let request = if rng.bool() { Request::Acknowledge { id } } else { Request::Resolve { id } };
     ask(world, operator, None, request).await;

@@ -114,16 +114,18 @@ impl Person {
                 }
                 return client;
             }
-            _ if self.lacks_a_lease() && self.rng.bool() => self.wants_a_lease(&mut client).await,
+            _ if self.is_asked_for_leases() && self.held.is_empty() && self.rng.bool() => {
+                self.wants_a_lease(&mut client).await
+            }
             _ => self.calls(&mut client).await,
         }
         client
     }
 
-    /// Whether it works with a component that asks for leases, and holds none.
-    fn lacks_a_lease(&self) -> bool {
+    /// Whether it works with a component that asks for leases.
+    fn is_asked_for_leases(&self) -> bool {
         let mut plans = self.world.story.components.iter().filter(|it| it.leased);
-        self.held.is_empty() && plans.any(|it| self.plan.components.contains(&it.name))
+        plans.any(|it| self.plan.components.contains(&it.name))
     }
 
     async fn calls(&mut self, client: &mut Client) {

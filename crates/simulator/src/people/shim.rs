@@ -1,7 +1,7 @@
 //! A client's shim: one stream across any number of daemons, and its book of what is unanswered and what was forwarded.
 
 use crate::channel::{Receiver, Sender, channel};
-use crate::daemon::{Hello, Outbox, ToShim};
+use crate::daemon::{Hello, Mark, Outbox, Reported, ToShim};
 use crate::executor::Sleep;
 use crate::observe::{CallId, Fact, Outcome, Seen};
 use crate::world::World;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tidegate_core::{ComponentName, NextAction, ProcessIdentity, SessionId, SessionName, WorkClass};
+use tidegate_core::{ComponentName, NextAction, ProcessIdentity, SessionId, SessionName};
 use tidegate_relay::{Marked, RawId, Refusal, RefusalKind, Settled, settle_marked};
 
 /// How often overdue requests are looked for, and a daemon while there is none.
@@ -39,7 +39,7 @@ struct Entry {
     method: String,
     line: Vec<u8>,
     arrived_ms: u64,
-    mark: Option<(WorkClass, String)>,
+    mark: Option<Mark>,
     answer: Sender<Outcome>,
 }
 
@@ -133,10 +133,10 @@ impl Shim {
         self.connection += 1;
         let now_ms = self.now_ms();
         let resume = self.served.then(|| {
-            let marked = |entry: &Entry| {
-                let (class, tool) = entry.mark.clone()?;
+            let marked = |entry: &Entry| -> Option<Reported> {
+                let Mark { class, tool, call } = entry.mark.clone()?;
                 let age = Duration::from_millis(now_ms - entry.arrived_ms);
-                Some(Marked { line: entry.line.clone(), class, tool, age })
+                Some((Marked { line: entry.line.clone(), class, tool, age }, call))
             };
             self.book.values().filter_map(marked).collect()
         });
@@ -160,9 +160,9 @@ impl Shim {
                 calls.into_iter().for_each(|id| self.settle(id));
             }
             ToShim::Lost => self.lost(),
-            ToShim::Forwarding { id, class, tool } => {
+            ToShim::Forwarding { id, mark } => {
                 if let Some(entry) = id.as_number().and_then(|id| self.book.get_mut(&id)) {
-                    entry.mark = Some((class, tool));
+                    entry.mark = Some(mark);
                 }
             }
             ToShim::Line(line) => self.line(&line),
@@ -268,7 +268,7 @@ impl Shim {
                     NextAction::WaitForRestart { component, operation: None, retry_after_ms },
                 )
             }
-            Some((class, tool)) => match settle_marked(*class, true) {
+            Some(Mark { class, tool, .. }) => match settle_marked(*class, true) {
                 Settled::Unknown => (
                     RefusalKind::OutcomeUnknown,
                     NextAction::VerifyThenRetry { component, tool: tool.clone(), answer: None },

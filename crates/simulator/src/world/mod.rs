@@ -1,13 +1,15 @@
 //! The simulated machine: its clocks, its processes, its store, what is seen of it. It belongs to nobody: daemons and
 //! clients die, it stays.
 
+mod keeper;
 mod program;
 mod server;
 mod store;
 mod time;
 
+pub(crate) use keeper::KeptCall;
 pub(crate) use program::Executing;
-pub(crate) use server::{BROKEN, Said, Tree};
+pub(crate) use server::{BROKEN, Said};
 pub(crate) use store::SimStore;
 pub(crate) use time::UP_MS;
 
@@ -16,6 +18,7 @@ use crate::daemon::Daemon;
 use crate::executor::Executor;
 use crate::observe::Seen;
 use crate::story::Story;
+use keeper::Kept;
 use server::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -39,6 +42,8 @@ struct Inner {
     last_pid: u32,
     alive: BTreeSet<u32>,
     servers: BTreeMap<u32, Server>,
+    /// What keepers leave in the state directory, by the nonces of their servers.
+    kept: BTreeMap<String, Kept>,
     /// What each component would be started as.
     launches: BTreeMap<ComponentName, LaunchIdentity>,
     /// The daemon that accepts.
@@ -64,6 +69,7 @@ impl World {
             last_pid: 100,
             alive: BTreeSet::new(),
             servers: BTreeMap::new(),
+            kept: BTreeMap::new(),
             launches,
             daemon: None,
             running: None,

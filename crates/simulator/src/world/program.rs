@@ -97,7 +97,7 @@ impl World {
     }
 
     /// A request without a nonce: one of the gateway's own, or one that has no effect.
-    fn own_request(&self, pid: u32, method: &str, id: u64) {
+    fn own_request(self: &Arc<Self>, pid: u32, method: &str, id: u64) {
         let result = match method {
             "tools/list" => json!({ "tools": [] }),
             _ => json!({}),
@@ -192,7 +192,7 @@ impl World {
     }
 
     /// Puts a question to the client, and waits for the answer for a while.
-    async fn ask_back(&self, pid: u32, call: &CallId) {
+    async fn ask_back(self: &Arc<Self>, pid: u32, call: &CallId) {
         let id = format!("ask-{call}");
         self.with_program(pid, |program| program.asked.insert(id.clone(), false));
         let params = json!({ "message": "sure?" });

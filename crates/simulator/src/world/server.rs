@@ -2,15 +2,16 @@
 //! call is its program's.
 
 use super::World;
+use super::keeper::Kept;
 use super::program::Program;
 use crate::chance::happens;
 use crate::executor::Group;
 use crate::observe::Seen;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::planted::is_planted;
 use tidegate_core::{ComponentName, Generation, ProcessIdentity, WorkClass};
 use tidegate_governor::LaunchIdentity;
+use tidegate_relay::Late;
 
 /// How long a server has between the end of its input and a signal that it can't ignore.
 const STOP_GRACE_MS: u64 = 500;
@@ -33,13 +34,6 @@ pub(crate) enum Said {
 /// Who reads what a server writes.
 pub(crate) type Ear = Box<dyn Fn(Said) + Send>;
 
-/// What is left of an old server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tree {
-    Gone,
-    Running,
-}
-
 /// How a server takes the wish that it should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
@@ -54,8 +48,14 @@ enum Habit {
 pub(super) struct Server {
     component: ComponentName,
     generation: Generation,
+    /// What its environment, its keeper and its record have in common.
+    pub(super) nonce: String,
     /// Whose pipes it has; none once that daemon is gone.
-    daemon: Option<Group>,
+    pub(super) daemon: Option<Group>,
+    /// A keeper holds its pipes too.
+    pub(super) has_keeper: bool,
+    /// What its keeper waits for, once the daemon is gone.
+    pub(super) late: Option<Late>,
     /// Its program runs: it isn't the launcher any more.
     running: bool,
     habit: Habit,
@@ -88,7 +88,10 @@ impl World {
         let server = Server {
             component: component.clone(),
             generation,
+            nonce: nonce.to_owned(),
             daemon: Some(daemon),
+            has_keeper: true,
+            late: None,
             running: false,
             habit,
             broken: false,
@@ -97,7 +100,10 @@ impl World {
             ear: None,
             program: Program::default(),
         };
-        self.inner().servers.insert(identity.pid, server);
+        let mut inner = self.inner();
+        inner.servers.insert(identity.pid, server);
+        inner.kept.insert(nonce.to_owned(), Kept::default());
+        drop(inner);
         identity
     }
 
@@ -139,11 +145,13 @@ impl World {
     }
 
     /// What the server writes, to whoever reads it.
-    pub(super) fn server_says(&self, pid: u32, line: String) {
+    pub(super) fn server_says(self: &Arc<Self>, pid: u32, line: String) {
         let inner = self.inner();
         if let Some(ear) = inner.servers.get(&pid).and_then(|server| server.ear.as_ref()) {
-            ear(Said::Line(line.into_bytes()));
+            return ear(Said::Line(line.into_bytes()));
         }
+        drop(inner);
+        self.says_late(pid, line.as_bytes());
     }
 
     pub(super) fn with_program<T>(&self, pid: u32, look: impl FnOnce(&mut Program) -> T) -> Option<T> {
@@ -194,7 +202,7 @@ impl World {
     }
 
     /// Looks whether anything of a server is left. A child that was left behind ends by itself.
-    fn is_tree_there(&self, pid: u32) -> bool {
+    pub(crate) fn is_tree_there(&self, pid: u32) -> bool {
         let now_ms = self.executor.now_ms();
         let is_over = {
             let inner = self.inner();
@@ -266,47 +274,41 @@ impl World {
         Some(habit)
     }
 
-    /// Waits until an old server is gone, without doing anything to it.
-    pub(crate) async fn await_server(&self, pid: u32, for_ms: u64) -> Tree {
-        let until_ms = self.executor.now_ms() + for_ms;
-        while self.is_tree_there(pid) {
-            if self.executor.now_ms() >= until_ms {
-                return Tree::Running;
-            }
-            self.executor.sleep(GLANCE_MS).await;
-        }
-        Tree::Gone
-    }
-
-    /// The daemon is gone, and its ends of all pipes with it. Launchers end; servers do when they have come to the end of
-    /// what they are doing, or when they feel like it.
+    /// The daemon is gone, and its ends of all pipes with it. Launchers end; servers whose keepers don't hold their pipes do
+    /// when they have come to the end of what they are doing, or when they feel like it.
     pub(crate) fn pipes_close(self: &Arc<Self>, daemon: Group) {
-        let orphans: BTreeMap<u32, (bool, Habit)> = {
+        let orphans: Vec<(u32, bool)> = {
             let mut inner = self.inner();
             let of_it = inner.servers.iter_mut().filter(|(_, server)| server.daemon == Some(daemon));
             of_it
                 .map(|(pid, server)| {
                     server.daemon = None;
                     server.ear = None;
-                    (*pid, (server.running, server.habit))
+                    (*pid, server.running)
                 })
                 .collect()
         };
-        for (pid, (running, habit)) in orphans {
+        for (pid, running) in orphans {
             if !running {
                 self.server_exits(pid, "its launcher lost its pipe");
-                continue;
+            } else if !self.keeper_takes_over(pid) {
+                self.input_ends(pid);
             }
-            let world = self.clone();
-            self.executor.spawn(Group::WORLD, async move {
-                let patience = if habit == Habit::Obedient { 0 } else { 4_000 };
-                world.executor.sleep(20 + patience).await;
-                while world.with_program(pid, |program| program.is_busy()) == Some(true) {
-                    world.executor.sleep(GLANCE_MS).await;
-                }
-                world.server_exits(pid, "it has lost its daemon");
-            });
         }
+    }
+
+    /// A server comes to the end of its input, and nobody is there to end it.
+    pub(super) fn input_ends(self: &Arc<Self>, pid: u32) {
+        let Some(habit) = self.inner().servers.get(&pid).map(|server| server.habit) else { return };
+        let world = self.clone();
+        self.executor.spawn(Group::WORLD, async move {
+            let patience = if habit == Habit::Obedient { 0 } else { 4_000 };
+            world.executor.sleep(20 + patience).await;
+            while world.with_program(pid, |program| program.is_busy()) == Some(true) {
+                world.executor.sleep(GLANCE_MS).await;
+            }
+            world.server_exits(pid, "it has lost its daemon");
+        });
     }
 
     /// The class of a tool, as the operator's policy has it.

@@ -11,33 +11,25 @@ use std::num::NonZero;
 use tidegate_checkpoints::{Actions, Fact, Subscription};
 use tidegate_core::{Generation, NextAction, SessionId, WorkClass};
 use tidegate_governor::ComponentError;
-use tidegate_relay::{Effect, List, Message, Pages, StreamId};
+use tidegate_relay::{Effect, List, Message, Pages, StreamId, Writing};
 
 impl Actor {
     pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
         // What came of an effect is performed after it, before the effects that were already decided.
         let mut todo: VecDeque<Effect> = effects.into();
-        // Whether the shim, and the store, know of the request whose line comes next; and what was not written for that.
-        let (mut told, mut is_unsafe, mut marked) = (true, false, true);
-        // The id with which that line is written.
-        let mut upstream = None;
-        let mut unwritten = Vec::new();
+        let mut writing = Writing::default();
         while let Some(effect) = todo.pop_front() {
             match effect {
                 Effect::MarkForwarding { stream, id, line, class, .. } => {
-                    upstream = self.relay.upstream_id(stream, &id);
-                    is_unsafe = class.is_unsafe();
-                    told = self.mark(stream, line, class, upstream);
+                    let upstream = self.relay.upstream_id(stream, &id);
+                    writing.forwarding(class, upstream, self.mark(stream, line, class, upstream));
                 }
-                Effect::UnsafePossible { generation } => marked = self.mark_unsafe(generation).await,
+                Effect::UnsafePossible { generation } => {
+                    writing.unsafe_possible(self.mark_unsafe(generation).await);
+                }
                 Effect::WriteServer { line } => {
-                    let call = upstream.take().filter(|_| is_unsafe);
-                    let is_unmarked = std::mem::take(&mut is_unsafe) && !marked;
-                    if !std::mem::replace(&mut told, true) || is_unmarked {
-                        unwritten.push(line);
-                    } else {
-                        unwritten.extend(self.write(line, call));
-                    }
+                    let refused = writing.line(line).and_then(|(line, call)| self.write(line, call));
+                    refused.into_iter().for_each(|line| writing.not_written(line));
                 }
                 Effect::ToClient { stream, line } => self.send(stream, frame(MESSAGE, &line)),
                 Effect::Unknown(call) => self.ctx.lost(&call).await,
@@ -66,8 +58,8 @@ impl Actor {
                 _ => {}
             }
         }
-        for line in unwritten.iter().rev() {
-            self.relay.never_written(line);
+        for line in writing.unwritten() {
+            self.relay.never_written(&line);
         }
     }
 

@@ -111,7 +111,7 @@ impl Actor {
         if left.len() > *looked_at {
             let whole =
                 left.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-            whole.filter_map(crate::keeper::answers).for_each(|id| calls.end(id));
+            whole.filter_map(tidegate_relay::answered_call).for_each(|id| calls.end(id));
         }
         *looked_at = if left.contains(&b'\n') { left.len() } else { 0 };
     }

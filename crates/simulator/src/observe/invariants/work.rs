@@ -28,7 +28,7 @@ pub(super) fn new_work_stops_during_drain(observed: &Observation<'_>) -> Found {
 }
 
 /// 3: nobody but its client cancels a call; a server is stopped before the deadline only when nothing is in flight; what a
-/// server has answered reaches its client, and nothing else does.
+/// server has answered, to its daemon or while that is dead to its keeper, reaches its client, and nothing else does.
 pub(super) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
     let truth = observed.truth;
     observed.news.iter().find_map(|seen| match seen {
@@ -48,6 +48,9 @@ pub(super) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
                 "{component} is stopped under {}, {left} ms before the drain's deadline",
                 cut_off.call
             ))
+        }
+        Seen::LateAnswerLost { call } => {
+            Some(format!("the server has answered {call} to its keeper, and that answer is not kept"))
         }
         Seen::Delivered { call, outcome, .. } => {
             let it = truth.calls.get(call)?;
