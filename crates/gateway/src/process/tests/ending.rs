@@ -55,8 +55,9 @@ async fn what_a_server_leaves_in_another_session_is_ended_too() {
 async fn a_member_that_nothing_vouches_for_is_waited_for_before_it_blocks_the_proof() {
     let _shared = MACHINE.read().await;
     let spawner = spawner();
-    // In the group, with another environment, and its parent gone: nobody can tell whose it is.
-    let mut server = start(&spawner, "env -i sleep 1 </dev/null >/dev/null 2>&1 & echo ready").await;
+    // In the group, with another environment, which it has once it speaks, and its parent gone: nobody can tell whose it is.
+    let script = "env -i sh -c 'echo ready; exec sleep 0.5 </dev/null >/dev/null 2>&1' &";
+    let mut server = start(&spawner, script).await;
     assert_eq!(line(&mut server).await, "ready");
     server.handle.exit().await;
     let report = end_old_tree(server.handle.identity()).await.unwrap();
