@@ -347,6 +347,9 @@ impl Person {
         self.world.say(&self.plan.name, format!("gives {key} back, far too late, under {fence}"));
         self.world.see(Seen::Mark("released late"));
         self.world.see(Seen::GivenLate { key: key.to_string() });
+        // It is still the session's where nobody could adopt or end it: then this ends it, and the fact with it.
+        let (session, fact) = (self.session.clone(), Fact::Lease(key.to_string()));
+        self.world.see(Seen::Dropped { session, fact });
         self.releases(key, fence).await;
     }
 
