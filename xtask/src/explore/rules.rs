@@ -14,7 +14,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(300);
 /// The stream of the restart's phases, and that of the last look at the components.
 const OPERATION: &str = "operation";
 const STATUS: &str = "status";
-/// A lease when it was acquired, and what is told from disk after the daemon's death.
+/// A lease when it was acquired, and what is told after the daemon's death: from disk, or by the next daemon.
 const LEASE: &str = "lease";
 const DURABLE: &str = "durable";
 /// Everybody in the conversation.
