@@ -131,20 +131,32 @@ impl Gate {
     ///
     /// # Errors
     /// [`Refusal::Closed`] names the drain, [`Refusal::Full`] the capacity.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&self, work: &Arc<WorkInfo>, now: &Now) -> Result<Permit, Refusal> {
+        if self.inner.enter() { Ok(self.permit(work, now)) } else { self.admit_or_refuse(work, now) }
+    }
+
+    /// For work that has been counted.
+    #[inline]
+    fn permit(&self, work: &Arc<WorkInfo>, now: &Now) -> Permit {
+        Permit::new(self.clone(), self.inner.slab.claim(work, now), work.class)
+    }
+
+    /// As [`Gate::admit`], for work that wasn't let in at once. Apart from it, so that whoever calls that gets its few
+    /// instructions in place, and the permit without a way through memory.
+    #[cold]
+    fn admit_or_refuse(&self, work: &Arc<WorkInfo>, now: &Now) -> Result<Permit, Refusal> {
         loop {
-            if self.inner.enter() {
-                return Ok(Permit::new(self.clone(), self.inner.slab.claim(work, now), work.class));
-            }
             if let Some(refusal) = self.refusal() {
                 return Err(refusal);
+            }
+            if self.inner.enter() {
+                return Ok(self.permit(work, now));
             }
         }
     }
 
     /// Why nobody is let in; `None` when that has changed meanwhile.
-    #[cold]
     fn refusal(&self) -> Option<Refusal> {
         let (component, capacity) = (self.inner.component.clone(), self.inner.slab.capacity());
         if self.is_open() {
@@ -168,7 +180,7 @@ impl Gate {
         let bit = if is_planted("closing-does-not-close") { 0 } else { CLOSED };
         let inside = self.inner.state.fetch_or(bit, Ordering::AcqRel) & COUNT;
         drop(closed_by);
-        self.inner.changed.notify(usize::MAX);
+        self.tell();
         Ok(usize::try_from(inside).unwrap_or(usize::MAX))
     }
 
@@ -184,7 +196,7 @@ impl Gate {
         *closed_by = None;
         self.inner.state.fetch_and(COUNT, Ordering::AcqRel);
         drop(closed_by);
-        self.inner.changed.notify(usize::MAX);
+        self.tell();
         Ok(())
     }
 
@@ -262,14 +274,19 @@ impl Gate {
     #[inline]
     fn leave(&self) {
         if self.inner.state.fetch_sub(1, Ordering::AcqRel) & CLOSED != 0 {
-            self.inner.changed.notify(usize::MAX);
+            self.tell();
         }
     }
 
     fn tell_if_closed(&self) {
         if !self.is_open() {
-            self.inner.changed.notify(usize::MAX);
+            self.tell();
         }
+    }
+
+    #[cold]
+    fn tell(&self) {
+        self.inner.changed.notify(usize::MAX);
     }
 
     fn lock_closer(&self) -> MutexGuard<'_, Option<DrainId>> {

@@ -29,7 +29,7 @@ impl Permit {
     }
 
     /// The work has ended: it was answered, or whoever executes it is proved dead.
-    #[inline]
+    #[inline(always)]
     pub fn finish(mut self) {
         self.end();
     }
@@ -53,7 +53,7 @@ impl Permit {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self) {
         if !std::mem::replace(&mut self.finished, true) {
             self.gate.finish(self.id);
@@ -62,7 +62,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if !self.finished {
             self.abandon();

@@ -1,6 +1,6 @@
 //! The slots that name work in flight. Knows nothing of open and closed: whoever claims a slot has been counted before.
 //!
-//! A slot is free when its `live` word is 0, and belongs to whoever changes that to [`CLAIMED`]. Only the claimer writes
+//! A slot is free when its `live` word has no flag, and belongs to whoever sets [`CLAIMED`] there. Only the claimer writes
 //! its details. A reader takes what it finds for the work whose turn it sees in `live` before and after.
 
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
@@ -8,12 +8,13 @@ use crate::{Holder, WorkInfo};
 use std::cell::Cell;
 use tidegate_core::Now;
 
-/// Flags in the low bits of a slot's `live` word; the turn is above them.
+/// Flags in the low bits of a slot's `live` word; above them is the turn, which stays when the slot is freed.
 const LIVE: u64 = 1;
 const DETACHED: u64 = 2;
 const ABANDONED: u64 = 4;
 /// Somebody is writing the details: nothing is in flight here yet.
 const CLAIMED: u64 = 8;
+const FLAGS: u64 = LIVE | DETACHED | ABANDONED | CLAIMED;
 const TURN_SHIFT: u32 = 4;
 
 /// One admission, told apart from every other one of the same gate.
@@ -29,7 +30,6 @@ pub struct PermitId {
 #[repr(align(64))]
 struct Slot {
     live: AtomicU64,
-    turn: AtomicU64,
     admitted_ms: AtomicU64,
     /// Where the work lies that `work` holds. Nothing else can lie there as long as it does.
     address: AtomicUsize,
@@ -42,18 +42,20 @@ impl Slot {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a free slot the caller's.
+    /// Makes a free slot the caller's; answers which turn that is.
     #[inline]
-    fn claim(&self) -> bool {
-        self.live.load(Ordering::Relaxed) == 0
-            && self.live.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    fn claim(&self) -> Option<u64> {
+        let free = self.live.load(Ordering::Relaxed);
+        let turn = (free >> TURN_SHIFT) + 1;
+        let claimed = (turn << TURN_SHIFT) | CLAIMED;
+        let is_mine = free & FLAGS == 0
+            && self.live.compare_exchange(free, claimed, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_mine.then_some(turn)
     }
 
-    /// Names what the claimer admits; answers which turn that is.
+    /// Names what the claimer admits.
     #[inline]
-    fn fill(&self, work: &Arc<WorkInfo>, now: &Now) -> u64 {
-        let turn = self.turn.load(Ordering::Relaxed) + 1;
-        self.turn.store(turn, Ordering::Relaxed);
+    fn fill(&self, turn: u64, work: &Arc<WorkInfo>, now: &Now) {
         // Whoever sees this sees the slot claimed when it looks again.
         self.admitted_ms.store(now.boot_ms, Ordering::Release);
         let address = Arc::as_ptr(work).addr();
@@ -62,7 +64,6 @@ impl Slot {
             self.address.store(address, Ordering::Relaxed);
         }
         self.live.store((turn << TURN_SHIFT) | LIVE, Ordering::Release);
-        turn
     }
 
     #[cold]
@@ -82,7 +83,7 @@ impl Slot {
             let work = self.work().clone()?;
             let live = self.live.load(Ordering::Acquire);
             // Otherwise that work has ended, and what was read may be of its successor.
-            if live >> TURN_SHIFT == seen >> TURN_SHIFT {
+            if live & LIVE != 0 && live >> TURN_SHIFT == seen >> TURN_SHIFT {
                 return Some(Holder {
                     session: work.session.clone(),
                     component: work.component.clone(),
@@ -120,12 +121,27 @@ impl Slab {
     /// freed before its work is taken off the count.
     #[inline]
     pub(crate) fn claim(&self, work: &Arc<WorkInfo>, now: &Now) -> PermitId {
-        let mut slot = START.get();
+        let start = START.get();
+        self.take(start, work, now).unwrap_or_else(|| self.take_another(start, work, now))
+    }
+
+    /// This slot, where it is free.
+    #[inline]
+    fn take(&self, slot: usize, work: &Arc<WorkInfo>, now: &Now) -> Option<PermitId> {
+        let free = self.slots.get(slot)?;
+        let turn = free.claim()?;
+        free.fill(turn, work, now);
+        Some(PermitId { slot, turn })
+    }
+
+    /// The next free slot behind `start`, and round, until it meets one.
+    #[cold]
+    fn take_another(&self, start: usize, work: &Arc<WorkInfo>, now: &Now) -> PermitId {
+        let mut slot = start;
         loop {
-            match self.slots.get(slot) {
-                Some(free) if free.claim() => return PermitId { slot, turn: free.fill(work, now) },
-                Some(_) => slot += 1,
-                None => slot = 0,
+            slot = if slot + 1 < self.capacity() { slot + 1 } else { 0 };
+            if let Some(id) = self.take(slot, work, now) {
+                return id;
             }
         }
     }
@@ -133,7 +149,7 @@ impl Slab {
     /// Frees the slot of a permit that its owner ends.
     #[inline]
     pub(crate) fn free(&self, id: PermitId) {
-        self.slots[id.slot].live.store(0, Ordering::Release);
+        self.slots[id.slot].live.store(id.turn << TURN_SHIFT, Ordering::Release);
         START.set(id.slot);
     }
 
@@ -150,7 +166,8 @@ impl Slab {
     /// Frees an abandoned slot; `false` when it isn't one, or not any more.
     pub(crate) fn settle(&self, id: PermitId) -> bool {
         self.slots.get(id.slot).is_some_and(|slot| {
-            slot.live.compare_exchange(abandoned(id.turn), 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            let free = id.turn << TURN_SHIFT;
+            slot.live.compare_exchange(abandoned(id.turn), free, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     }
 
