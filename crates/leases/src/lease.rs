@@ -245,7 +245,8 @@ impl Lease {
         self.nonce = nonce.to_owned();
         self.state = LeaseState::Held;
         self.fence = Fence::default();
-        self.forget = None;
+        // What was decided about the former grant says nothing of this one.
+        (self.forget, self.settled) = (None, None);
         self.max_deadline = self.max_ttl.map(|max| now.deadline(max));
         self.extend(now);
     }

@@ -102,7 +102,7 @@ impl Shared {
 /// Renews until told to stop (`None`) or until there is nothing left to renew.
 fn drive(leases: &Leases, acquired: &Acquired, freshness: &Freshness, shared: &Shared) -> Option<LeaseError> {
     let renewal = acquired.renewal();
-    let mut schedule = Schedule::new(acquired.ttl, &acquired.sent);
+    let mut schedule = Schedule::new(acquired.ttl, acquired.lasts(), &acquired.sent);
     loop {
         let now = leases.clock().now();
         match next(&schedule, leases.owner_liveness(&acquired.owner), &now) {
@@ -117,7 +117,7 @@ fn drive(leases: &Leases, acquired: &Acquired, freshness: &Freshness, shared: &S
                 Ok(expires) => {
                     // The end of its `max_ttl` may cut a renewal short.
                     freshness.renewed(&now, acquired.ttl.min(expires.remaining(&now)));
-                    schedule = Schedule::new(acquired.ttl, &now);
+                    schedule = Schedule::new(acquired.ttl, acquired.ttl, &now);
                 }
                 Err(error) if error.is_lost() => return Some(error),
                 Err(_) => schedule = schedule.failed(&leases.clock().now()),

@@ -31,10 +31,11 @@ pub enum Step {
 }
 
 impl Schedule {
-    /// The schedule of a lease whose last acknowledged request was sent at `sent`.
+    /// The schedule of a lease whose last acknowledged request was sent at `sent`, and lasts for `lasts` from there: a ttl,
+    /// or what was left of one.
     #[must_use]
-    pub fn new(ttl: Duration, sent: &Now) -> Self {
-        Self { ttl, due_ms: sent.deadline(ttl / RENEW_AFTER).at_ms }
+    pub fn new(ttl: Duration, lasts: Duration, sent: &Now) -> Self {
+        Self { ttl, due_ms: sent.deadline(lasts / RENEW_AFTER).at_ms }
     }
 
     /// A renewal failed at `now` for a reason that may go away.
@@ -65,6 +66,8 @@ mod tests {
         Now { boot: BootId(1), boot_ms, wall: WallTime(0) }
     }
 
+    const TTL: Duration = Duration::from_secs(30);
+
     #[track_caller]
     fn check(schedule: &Schedule, owner: Liveness, now_ms: u64, expected: Step) {
         assert_eq!(next(schedule, owner, &at(now_ms)), expected);
@@ -72,15 +75,18 @@ mod tests {
 
     #[test]
     fn a_renewal_is_due_after_a_third_of_the_ttl_and_a_failed_one_after_a_tenth() {
-        let schedule = Schedule::new(Duration::from_secs(30), &at(1_000));
+        let schedule = Schedule::new(TTL, TTL, &at(1_000));
         check(&schedule, Liveness::Alive, 1_000, Step::Wait { until_ms: 11_000 });
         check(&schedule, Liveness::Alive, 11_000, Step::Renew);
         check(&schedule.failed(&at(11_200)), Liveness::Alive, 11_200, Step::Wait { until_ms: 14_200 });
+        let granted_before = Schedule::new(TTL, Duration::from_secs(6), &at(1_000));
+        check(&granted_before, Liveness::Alive, 3_000, Step::Renew);
+        check(&granted_before.failed(&at(3_000)), Liveness::Alive, 3_000, Step::Wait { until_ms: 6_000 });
     }
 
     #[test]
     fn it_stops_with_its_owner_and_only_on_proof() {
-        let schedule = Schedule::new(Duration::from_secs(30), &at(1_000));
+        let schedule = Schedule::new(TTL, TTL, &at(1_000));
         check(&schedule, Liveness::Dead, 2_000, Step::Stop);
         check(&schedule, Liveness::Dead, 99_000, Step::Stop);
         check(&schedule, Liveness::Unknown, 99_000, Step::Renew);

@@ -55,7 +55,13 @@ impl Acquired {
     /// The holder's freshness, from the sending of the request.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
-        Freshness::new(self.fence, &self.sent, self.ttl)
+        Freshness::new(self.fence, &self.sent, self.lasts())
+    }
+
+    /// How long it lasts from the sending of the request: a ttl, or what is left of one where the same request had been
+    /// granted before.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.ttl.min(self.expires.remaining(&self.sent))
     }
 
     /// The request that renews it.

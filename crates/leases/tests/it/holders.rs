@@ -229,6 +229,23 @@ fn the_same_request_again_gets_the_same_fence() {
 }
 
 #[test]
+fn a_request_made_again_late_is_fresh_for_what_is_left_and_no_longer() {
+    for (again_at, is_fresh) in [(20, true), (29, true), (40, false)] {
+        let world = World::new();
+        let request = world.request(&world.client("s1"), WorkClass::Idempotent);
+        let first = block_on(world.leases.acquire(request.clone())).unwrap();
+        world.wait(again_at);
+        let again = block_on(world.leases.acquire(request)).unwrap();
+        assert_eq!((again.fence, again.expires), (first.fence, first.expires));
+        assert_eq!(again.freshness().is_fresh(&world.now()), is_fresh, "after {again_at} s");
+        world.wait(31_u64.saturating_sub(again_at));
+        let other = world.acquire(&world.client("s2"), WorkClass::Idempotent).unwrap();
+        assert!(other.freshness().is_fresh(&world.now()));
+        assert!(!again.freshness().is_fresh(&world.now()), "two holders");
+    }
+}
+
+#[test]
 fn a_number_used_again_by_another_process_of_the_session_is_no_lease_for_two() {
     let world = World::new();
     let request = world.request(&world.client("s1"), WorkClass::Mutating);
@@ -423,6 +440,26 @@ fn a_restart_leaves_each_lease_exactly_one_of_five_things() {
         (effects, after),
         "settling twice is settling once"
     );
+}
+
+#[test]
+fn a_restart_that_is_settled_again_says_nothing_of_what_was_granted_since() {
+    let world = World::new();
+    let (s1, s2) = (world.client("s1"), world.client("s2"));
+    let first = world.acquire(&s1, WorkClass::Mutating).unwrap();
+    world.dies(&s1);
+    world.people.session(&s1.owner.session, |s| s.unsettled_calls = true);
+    let settle = Settle {
+        restart: "op-1".to_owned(),
+        sessions: [session("s1"), session("s2")].into(),
+        held: Duration::ZERO,
+    };
+    let (outcomes, effects) = block_on(world.leases.settle(&settle)).unwrap();
+    assert_eq!((outcomes[0].outcome, effects.len()), (Outcome::Orphaned, 1));
+    let fence = world.adopt(first.fence, &s2).unwrap();
+    let (outcomes, effects) = block_on(world.leases.settle(&settle)).unwrap();
+    assert_eq!((outcomes[0].outcome, effects), (Outcome::CarriedOver, vec![]));
+    assert_eq!(world.shows(), format!("s2 held {fence}"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use pollster::block_on;
 use proptest::prelude::*;
 use std::time::Duration;
 use tidegate_core::{Entropy, Fence, WorkClass};
-use tidegate_leases::{Freshness, LeaseError, LeaseState, Settle};
+use tidegate_leases::{Acquire, Freshness, Granted, LeaseError, LeaseState, Settle};
 use tidegate_store::SeededFaults;
 
 const SESSIONS: usize = 3;
@@ -13,6 +13,8 @@ const SESSIONS: usize = 3;
 #[derive(Debug, Clone)]
 enum Op {
     Acquire(usize, WorkClass),
+    /// The last request once more, as whoever got no answer makes it.
+    Again(usize),
     Renew(usize),
     Release(usize),
     Touch(usize),
@@ -34,6 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
         prop_oneof![Just(WorkClass::ReadOnly), Just(WorkClass::Idempotent), Just(WorkClass::Mutating)];
     prop_oneof![
         6 => (who.clone(), class).prop_map(|(who, class)| Op::Acquire(who, class)),
+        2 => who.clone().prop_map(Op::Again),
         4 => who.clone().prop_map(Op::Renew),
         2 => who.clone().prop_map(Op::Release),
         2 => who.clone().prop_map(Op::Touch),
@@ -54,6 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Holder {
     client: Client,
     alive: bool,
+    asked: Option<Acquire>,
     belief: Option<Belief>,
 }
 
@@ -88,6 +92,7 @@ impl Model {
         let holders = (0..SESSIONS).map(|n| Holder {
             client: world.client(&format!("s{n}")),
             alive: true,
+            asked: None,
             belief: None,
         });
         Self { holders: holders.collect(), world, highest: Fence::default() }
@@ -97,11 +102,12 @@ impl Model {
         let world = &self.world;
         match *op {
             Op::Acquire(who, class) if self.holders[who].alive => {
-                let client = self.holders[who].client.clone();
-                if let Ok(acquired) = world.acquire(&client, class) {
-                    let freshness = acquired.freshness();
-                    self.holders[who].belief = Some(Belief { freshness, class, overruled: false });
-                    self.granted(acquired.fence);
+                let request = world.request(&self.holders[who].client, class);
+                self.acquire(who, request);
+            }
+            Op::Again(who) if self.holders[who].alive => {
+                if let Some(request) = self.holders[who].asked.clone() {
+                    self.acquire(who, request);
                 }
             }
             Op::Renew(who) if self.holders[who].alive => {
@@ -131,7 +137,7 @@ impl Model {
                 let client = world.client(&format!("s{who}"));
                 let process = client.owner.process.clone();
                 world.people.session(&client.owner.session, |s| (s.attached, s.process) = (true, process));
-                self.holders[who] = Holder { client, alive: true, belief: None };
+                self.holders[who] = Holder { client, alive: true, asked: None, belief: None };
             }
             Op::Unsettled(who, on) => {
                 world.people.session(&self.holders[who].client.owner.session, |s| s.unsettled_calls = on);
@@ -150,11 +156,25 @@ impl Model {
                 drop(block_on(world.leases.settle(&Settle { restart, sessions, held })));
             }
             Op::Acquire(..)
+            | Op::Again(_)
             | Op::Renew(_)
             | Op::Release(_)
             | Op::Hides(_)
             | Op::ComesBack(_)
             | Op::Adopt(_) => {}
+        }
+    }
+
+    fn acquire(&mut self, who: usize, request: Acquire) {
+        let class = request.class;
+        self.holders[who].asked = Some(request.clone());
+        if let Ok(acquired) = block_on(self.world.leases.acquire(request)) {
+            let freshness = acquired.freshness();
+            self.holders[who].belief = Some(Belief { freshness, class, overruled: false });
+            match acquired.how {
+                Granted::Already { fence } => assert_eq!(fence, acquired.fence),
+                _ => self.granted(acquired.fence),
+            }
         }
     }
 
