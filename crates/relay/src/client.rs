@@ -219,11 +219,7 @@ impl Relay {
             self.counters.dropped_cancellations += 1;
             return;
         };
-        let Some(flight) = entry.flight() else {
-            self.held.remove(number);
-            self.pending.remove(number);
-            return;
-        };
+        let Some(flight) = entry.flight() else { return self.forget(number, out) };
         out.push(Effect::WriteServer { line: message.with_request_id(&flight.upstream.to_string()) });
         self.unwanted(number);
     }

@@ -77,7 +77,7 @@ impl Relay {
     }
 
     /// Gives a request the class that it has now: while it waited, a tool may have become another, and what a shim reports
-    /// after a crash is a claim. No for one that was written as read-only and isn't: it must not be written again.
+    /// after a crash is a claim. No for one that was written before and is by now what must not be written again.
     fn is_what_it_was(&mut self, number: u64) -> bool {
         let Some(entry) = self.pending.get(number) else { return true };
         let tool = entry.message.as_ref().and_then(Message::tool).filter(|_| entry.method == "tools/call");
@@ -86,7 +86,12 @@ impl Relay {
         if now.class != was && (now.class.is_unsafe() || !replayed) {
             self.pending.reclassify(number, now);
         }
-        !replayed || was.is_unsafe() || !now.class.is_unsafe()
+        let again = match now.class {
+            WorkClass::ReadOnly => true,
+            WorkClass::Idempotent => was.is_unsafe() && now.replay,
+            WorkClass::Mutating => is_planted("written-again-after-a-death"),
+        };
+        again || !replayed
     }
 
     /// The refusal of a call whose session doesn't hold the lease that it needs: when it comes, and when it has waited.
@@ -151,7 +156,7 @@ impl Relay {
     /// Ends a request that waits with a refusal. One that had been written, was to be written again and may have changed
     /// something ends with an outcome that is unknown, whatever it waited for.
     pub(crate) fn refuse_waiting(&mut self, number: u64, refusal: &Refusal, out: &mut Vec<Effect>) {
-        let written = self.pending.get(number).filter(|it| it.replayed && it.work.class.is_unsafe());
+        let written = self.pending.get(number).filter(|it| it.may_have_happened());
         match written.map(|entry| self.outcome_unknown(&entry.work.tool)) {
             Some(unknown) => {
                 self.say_unknown(number, out);
@@ -159,6 +164,15 @@ impl Relay {
             }
             None => self.refuse(number, refusal, out),
         }
+    }
+
+    /// Ends a request that waits, and that nobody waits for any more.
+    pub(crate) fn forget(&mut self, number: u64, out: &mut Vec<Effect>) {
+        if self.pending.get(number).is_some_and(Entry::may_have_happened) {
+            self.say_unknown(number, out);
+        }
+        self.held.remove(number);
+        self.pending.remove(number);
     }
 
     /// Settles a call of the current generation, which is dead.

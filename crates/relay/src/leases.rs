@@ -89,7 +89,7 @@ impl Rule {
             match part {
                 Part::Text(text) => name.push_str(text),
                 Part::Argument(pointer) => {
-                    name.push_str(&scalar(call.line(), &format!("{ARGUMENTS}{pointer}"))?)
+                    name.push_str(&scalar(call.line(), &format!("{ARGUMENTS}{pointer}")).ok()??);
                 }
             }
         }
@@ -130,22 +130,30 @@ fn parts(template: &str) -> Result<Vec<Part>, LeaseRuleError> {
     Ok(parts)
 }
 
-/// The text or number at a JSON pointer. Every key on the way must be there once: the server might believe the other one.
-fn scalar(json: &str, pointer: &str) -> Option<String> {
+/// What stands at a pointer may be read in several ways, or is neither text nor number.
+struct Unclear;
+
+/// The text or number at a JSON pointer; `None` when nothing is there. Every key on the way must be there once: the server
+/// might believe the other one.
+fn scalar(json: &str, pointer: &str) -> Result<Option<String>, Unclear> {
     let mut json = json.to_owned();
     for token in pointer.split('/').skip(1) {
         let key = token.replace("~1", "/").replace("~0", "~");
-        let mut found = members(&json).ok()?.into_iter().filter(|member| member.key == key);
-        let value = found.next()?.value.to_owned();
+        let all = members(&json).map_err(|_| Unclear)?;
+        let mut found = all.into_iter().filter(|member| member.key == key);
+        let Some(value) = found.next().map(|member| member.value.to_owned()) else { return Ok(None) };
         if found.next().is_some() {
-            return None;
+            return Err(Unclear);
+        }
+        if value == "null" {
+            return Ok(None);
         }
         json = value;
     }
-    match serde_json::from_str(&json).ok()? {
-        serde_json::Value::String(text) => Some(text),
-        serde_json::Value::Number(_) => Some(json),
-        _ => None,
+    match serde_json::from_str(&json) {
+        Ok(serde_json::Value::String(text)) => Ok(Some(text)),
+        Ok(serde_json::Value::Number(_)) => Ok(Some(json)),
+        _ => Err(Unclear),
     }
 }
 
@@ -173,9 +181,14 @@ pub(crate) fn missing(
         return Some(name.clone());
     }
     // A caller that names its fence must mean the grant that is in force, of one of its leases.
-    let believed = scalar(call.line(), FENCE)?;
     let any = is_planted("an-old-fence-is-believed");
-    let in_force = needed.iter().filter_map(holds).any(|it| it.fence.to_string() == believed || any);
+    let in_force = match scalar(call.line(), FENCE) {
+        Ok(None) => true,
+        Ok(Some(believed)) => {
+            needed.iter().filter_map(holds).any(|it| it.fence.to_string() == believed || any)
+        }
+        Err(Unclear) => false,
+    };
     if in_force { None } else { needed.into_iter().next() }
 }
 

@@ -170,8 +170,7 @@ impl Relay {
                 self.say_detached(number, &mut out);
                 self.unwanted(number);
             } else {
-                self.held.remove(number);
-                self.pending.remove(number);
+                self.forget(number, &mut out);
             }
         }
         for ask in self.asks.take_of(stream) {
@@ -260,10 +259,13 @@ impl Relay {
         let Ok(message) = Message::parse(line.trim_ascii_end().to_vec()) else { return };
         let crate::Kind::Request { id, .. } = message.kind() else { return };
         let number = id.as_number().and_then(|upstream| self.pending.of_upstream(upstream));
-        let Some(number) = number else { return };
+        let Some((number, entry)) = number.and_then(|n| Some((n, self.pending.get(n)?))) else { return };
+        if entry.may_have_happened() && entry.flight().is_some_and(|flight| flight.detached) {
+            // This line was never read, the one before it was: it is settled with all that were.
+            return;
+        }
         let hold_ms = u64::try_from(self.config.hold.as_millis()).unwrap_or(u64::MAX);
-        let until_ms = |entry: &Entry| entry.arrived_ms.saturating_add(hold_ms).min(entry.deadline_ms);
-        let until_ms = self.pending.get(number).map_or(0, until_ms);
+        let until_ms = entry.arrived_ms.saturating_add(hold_ms).min(entry.deadline_ms);
         match self.pending.unfly(number, message, until_ms) {
             Some(flight) if flight.detached => {
                 // Nobody waits for it, and it was never executed.

@@ -65,6 +65,11 @@ impl Entry {
         self.message.as_ref().map_or(0, |message| message.line().len())
     }
 
+    /// Whether it had been written before, and may have changed something then, whatever becomes of it now.
+    pub(crate) fn may_have_happened(&self) -> bool {
+        self.replayed && self.work.class.is_unsafe()
+    }
+
     /// When something has to be done about it by itself.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         match &self.state {

@@ -37,12 +37,19 @@ pub enum Settled {
 pub fn settle(call: &LostFacts) -> Settled {
     let in_time = call.wanted && !call.replayed && !call.deadline_passed;
     match call.class {
-        WorkClass::Mutating if is_planted("retried-though-it-may-have-happened") => Settled::Retry,
-        WorkClass::Mutating if is_planted("written-again-after-a-death") && in_time => Settled::Replay,
         WorkClass::ReadOnly if in_time => Settled::Replay,
         WorkClass::ReadOnly => Settled::Retry,
         WorkClass::Idempotent if in_time && call.replay_allowed && call.undisturbed => Settled::Replay,
-        WorkClass::Idempotent | WorkClass::Mutating => Settled::Unknown,
+        WorkClass::Idempotent => Settled::Unknown,
+        WorkClass::Mutating => {
+            if is_planted("retried-though-it-may-have-happened") {
+                return Settled::Retry;
+            }
+            if is_planted("written-again-after-a-death") {
+                return if in_time { Settled::Replay } else { Settled::Unknown };
+            }
+            Settled::Unknown
+        }
     }
 }
 

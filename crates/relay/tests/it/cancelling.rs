@@ -45,6 +45,63 @@ fn a_read_only_call_ends_with_its_cancellation() {
 }
 
 #[test]
+fn an_id_that_comes_back_after_its_call_was_cancelled_is_another_call() {
+    let mut world = World::ready();
+    let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+    world.call(1, "1", "write");
+    let first = world.upstream(1, "1");
+    world.client(1, &cancel("1"));
+    world.call(1, "1", "write");
+    let second = world.upstream(1, "1");
+    assert_ne!(first, second);
+    assert_eq!(world.server(&answer(first)), [""; 0], "the late answer of the first is nobody's");
+    assert_eq!(world.holders(), ["local/s1 files/write mutating 0.000s"]);
+    assert_eq!(world.server(&answer(second)), [r#"1< {"jsonrpc":"2.0","id":1,"result":{}}"#]);
+
+    world.call(1, "1", "write");
+    world.client(1, &cancel("1"));
+    world.call(1, "1", "write");
+    let third = world.upstream(1, "1").to_string();
+    assert_eq!(
+        world.client(1, &cancel("1")),
+        [format!("> {}", cancel(&third))],
+        "the one that is waited for"
+    );
+    assert_eq!(world.gone(1), ["detached local/s1 write g1"; 2]);
+}
+
+#[test]
+fn a_call_that_waits_to_be_written_again_has_an_unknown_outcome_though_nobody_wants_it() {
+    let lost = || {
+        let mut world = World::ready();
+        world.call(1, "1", "touch");
+        world.call(1, "2", "read");
+        assert_eq!(world.die(), [""; 0]);
+        world
+    };
+    let unknown = "unknown local/s1 touch g1";
+    let mut world = lost();
+    assert_eq!(world.client(1, &cancel("1")), [unknown]);
+    assert_eq!(world.client(1, &cancel("2")), [""; 0], "it read only");
+    assert_eq!(world.generation(2, TOOLS), [""; 0]);
+    let mut world = lost();
+    assert_eq!(world.gone(1), [unknown]);
+    assert_eq!(world.generation(2, TOOLS), [""; 0]);
+
+    let mut world = lost();
+    world.generation(2, TOOLS);
+    let again = world.upstream(1, "1");
+    world.client(1, &cancel("1"));
+    world.relay.never_written(request(&again.to_string(), "tools/call", r#"{"name":"touch"}"#).as_bytes());
+    let dead = world.die();
+    assert_eq!(
+        dead.iter().filter(|it| it.starts_with("unknown")).count(),
+        1,
+        "it was written once: {dead:?}"
+    );
+}
+
+#[test]
 fn when_a_stream_is_gone_its_unsafe_calls_hold_and_its_held_calls_are_forgotten() {
     let mut world = World::ready();
     for (id, tool) in [("1", "read"), ("2", "write"), ("3", "touch")] {
@@ -97,6 +154,7 @@ fn a_call_times_out_only_where_the_component_says_so() {
         ]
     );
     assert_eq!(world.holders(), ["local/s1 files/write mutating 5.000s detached"]);
+    assert_eq!((world.relay.next_deadline(), world.at(60_000).tick()), (None, vec![]), "once");
     assert_eq!(world.die(), [""; 0], "its outcome has been reported already");
 }
 

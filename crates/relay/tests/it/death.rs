@@ -2,7 +2,9 @@
 
 use crate::world::{TOOLS, World, show};
 use tidegate_core::WorkClass::{self, Idempotent, Mutating, ReadOnly};
-use tidegate_relay::{LostFacts, Settled, Unavailable, settle, settle_marked};
+use tidegate_relay::{
+    Classified, Classifier, LostFacts, RelayConfig, Settled, Unavailable, settle, settle_marked,
+};
 
 /// The fate of a lost call. Words: `allowed` (idempotent replay), `again` (replayed), `late`, `disturbed`, `unwanted`.
 #[track_caller]
@@ -192,6 +194,29 @@ fn an_idempotent_call_is_replayed_only_by_the_operators_word_and_undisturbed() {
     let mut world = World::ready();
     world.call(1, "1", "mark");
     assert_eq!(world.die().len(), 2, "idempotent, but nobody allowed a replay");
+}
+
+#[test]
+fn what_may_not_be_repeated_by_the_word_of_today_is_not_written_again() {
+    let of = |class, replay| Classified { class, replay };
+    let unknown = ["unknown local/s1 touch g2", "1< #1 outcome_unknown → VerifyThenRetry"];
+    for (now, written) in [
+        (of(Idempotent, true), true),
+        (of(Idempotent, false), false),
+        (of(Mutating, false), false),
+        (of(ReadOnly, false), true),
+    ] {
+        let mut world = World::ready();
+        world.call(1, "1", "touch");
+        world.die();
+        let classifier = Classifier::new([("touch".to_owned(), now)], false);
+        world.relay.reconfigure(RelayConfig { classifier, ..RelayConfig::default() });
+        let told = world.generation(2, TOOLS);
+        match written {
+            true => assert_eq!(told[0], "mark 1#1 idempotent touch", "{now:?}"),
+            false => assert_eq!(told, unknown, "{now:?}"),
+        }
+    }
 }
 
 #[test]

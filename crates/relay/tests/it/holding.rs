@@ -177,6 +177,13 @@ fn the_queue_is_bounded_in_number_and_in_bytes() {
         ["1< #3 draining → WaitForRestart, retryable"]
     );
     assert_eq!(world.call(1, "4", "write"), [""; 0], "a small one still fits");
+    // One that is gone leaves its room, and no more than that.
+    world.client(1, &notification("notifications/cancelled", r#"{"requestId":1}"#));
+    assert_eq!(world.client(1, &request("5", "tools/call", &big)), [""; 0]);
+    assert_eq!(
+        world.client(1, &request("6", "tools/call", &big)),
+        ["1< #6 draining → WaitForRestart, retryable"]
+    );
 }
 
 #[test]

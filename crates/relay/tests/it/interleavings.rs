@@ -53,15 +53,20 @@ struct Call {
     written: u32,
     /// Cancelled, or its stream is gone: no answer is due any more.
     released: bool,
-    unknown: u32,
+    /// The server has answered it, whoever heard of that.
+    ended: bool,
 }
 
 /// A play of steps, with a ledger of what was promised.
 struct Play {
     world: World,
     calls: BTreeMap<(u64, u64), Call>,
+    /// How often the outcome of a call of this tool was said to be unknown.
+    unknown: BTreeMap<String, usize>,
     /// Upstream ids the server could still answer, in this generation.
     open: Vec<u64>,
+    /// Whose they are.
+    of: BTreeMap<u64, (u64, u64)>,
     /// Upstream ids of generations that are dead.
     stale: Vec<u64>,
     /// The request whose write follows its mark.
@@ -79,7 +84,9 @@ impl Play {
         Self {
             world,
             calls: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             open: Vec::new(),
+            of: BTreeMap::new(),
             stale: Vec::new(),
             marked: None,
             unsafe_said: false,
@@ -112,8 +119,8 @@ impl Play {
             }
             Step::Answer { which } if !self.open.is_empty() => {
                 let at = which.index(self.open.len());
-                let line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, self.open.remove(at));
-                self.world.relay.server_line(line.into(), &now)
+                let upstream = self.open.remove(at);
+                self.answer(upstream)
             }
             Step::LateAnswer { which } if !self.stale.is_empty() => {
                 let line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, which.get(&self.stale));
@@ -182,10 +189,7 @@ impl Play {
                 Effect::WriteServer { line } => self.written(line),
                 Effect::ToClient { stream, line } => self.answered(stream.0, line),
                 Effect::Unknown(lost) => {
-                    let last =
-                        |call: &&mut Call| call.tool == &*lost.tool && call.written > 0 && call.unknown == 0;
-                    let call = self.calls.values_mut().find(last).expect("an unknown call was written");
-                    call.unknown += 1;
+                    *self.unknown.entry(lost.tool.to_string()).or_default() += 1;
                     assert!(lost.class.is_unsafe());
                 }
                 _ => {}
@@ -206,7 +210,15 @@ impl Play {
         assert!(call.written == 1 || replayable && call.written == 2, "{key:?} was written again");
         assert!(!call.released, "{key:?} was written after its caller had left");
         assert!(call.tool == "read" || self.unsafe_said, "an unsafe write before its sticky mark");
-        self.open.push(value["id"].as_u64().unwrap());
+        let upstream = value["id"].as_u64().unwrap();
+        self.open.push(upstream);
+        self.of.insert(upstream, key);
+    }
+
+    fn answer(&mut self, upstream: u64) -> Vec<Effect> {
+        self.calls.get_mut(&self.of[&upstream]).unwrap().ended = true;
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{upstream},"result":{{}}}}"#);
+        self.world.relay.server_line(line.into(), &self.world.now)
     }
 
     fn answered(&mut self, stream: u64, line: &[u8]) {
@@ -225,8 +237,7 @@ impl Play {
         self.act(&Step::Reopen);
         self.act(&Step::Ready);
         while let Some(upstream) = self.open.pop() {
-            let line = format!(r#"{{"jsonrpc":"2.0","id":{upstream},"result":{{}}}}"#);
-            let effects = self.world.relay.server_line(line.into(), &self.world.now);
+            let effects = self.answer(upstream);
             self.note(&effects);
         }
         self.act(&Step::Wait { ms: 120_000 });
@@ -236,6 +247,11 @@ impl Play {
                 "{key:?} has {} answers",
                 call.answers
             );
+        }
+        for tool in ["touch", "mark", "write"] {
+            let lost = |call: &&Call| call.tool == tool && call.written > 0 && !call.ended;
+            let unknown = self.unknown.get(tool).copied().unwrap_or_default();
+            assert_eq!(unknown, self.calls.values().filter(lost).count(), "{tool}: each that is lost, once");
         }
         assert_eq!(self.world.holders(), [""; 0], "nothing is in flight any more");
         assert_eq!(self.world.relay.held(), 0);

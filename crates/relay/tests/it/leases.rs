@@ -47,6 +47,33 @@ fn a_lease_counts_for_its_holder_and_for_as_long_as_it_lasts() {
 }
 
 #[test]
+fn a_fence_that_is_named_is_that_of_a_lease_in_force_or_the_call_is_refused() {
+    let mut world = world();
+    assert!(world.relay.asks_for_leases());
+    assert!(!World::ready().relay.asks_for_leases());
+    holds(&mut world, &[("files/a", "s1", None)]);
+    let mut check = |id: u64, meta: &str, goes_on: bool| {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"write","arguments":{{"path":"a"}}{meta}}}}}"#
+        );
+        let effects = world.client(1, &line).join(" | ");
+        assert_eq!(effects.contains("lease_required"), !goes_on, "{meta}: {effects}");
+    };
+    check(1, "", true);
+    check(2, r#","_meta":{}"#, true);
+    check(9, r#","_meta":null"#, true);
+    check(10, r#","_meta":{"tidegate/fence":null}"#, true);
+    check(3, r#","_meta":{"tidegate/fence":"1.5"}"#, true);
+    check(4, r#","_meta":{"tidegate/fence":"1.4"}"#, false);
+    check(5, r#","_meta":{"tidegate/fence":"18446744073709551615.18446744073709551615"}"#, false);
+    check(6, r#","_meta":{"tidegate/fence":""}"#, false);
+    // What can't be read is not what is in force.
+    check(7, r#","_meta":{"tidegate/fence":["1.5"]}"#, false);
+    check(8, r#","_meta":{"tidegate/fence":"1.5","tidegate/fence":"1.4"}"#, false);
+    check(11, r#","_meta":{"tidegate/fence":null,"tidegate/fence":"1.4"}"#, false);
+}
+
+#[test]
 fn a_held_call_is_refused_when_its_lease_is_gone_at_the_release() {
     let mut world = world();
     let drain: DrainId = "d1".parse().unwrap();

@@ -61,6 +61,26 @@ fn a_call_to_a_tool_that_vanished_is_told_and_never_written() {
 }
 
 #[test]
+fn a_list_that_changes_while_the_gate_is_closed_counts_for_what_is_held() {
+    let mut world = World::ready();
+    world.close();
+    world.call(1, "1", "write");
+    world.call(1, "2", "read");
+    assert_eq!(world.server(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).len(), 1);
+    assert_eq!(show(&world.relay.own_request("tools", "tools/list", "{}")), [""; 0], "not now");
+    let set = |world: &mut World, tools: &str| {
+        show(&world.relay.set_list(List::Tools, format!(r#"{{"tools":[{tools}]}}"#)))
+    };
+    assert_eq!(set(&mut world, r#"{"name":"read"}"#), [""; 0], "the server has said so itself");
+    world.die();
+    world.generation(2, r#"{"tools":[{"name":"read"}]}"#);
+    let written = world.reopen();
+    assert_eq!(written[..2], ["1< #1 tool_changed → RefreshTools", "mark 1#2 read-only read"]);
+    set(&mut world, r#"{"name":"read"},{"name":"write"}"#);
+    assert_eq!(world.call(1, "3", "write").len(), 3, "it is back");
+}
+
+#[test]
 fn the_same_tools_again_are_no_news() {
     let mut world = World::ready();
     world.die();

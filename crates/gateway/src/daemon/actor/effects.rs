@@ -132,14 +132,20 @@ impl Actor {
 
     /// Reads a list again, once at a time: what changes meanwhile, or while nothing may reach the server, is read later.
     fn read_again(&mut self, list: List, todo: &mut VecDeque<Effect>) {
-        let request = match self.pages.contains_key(list.method()) {
-            true => Vec::new(),
-            false => self.relay.own_request(list.method(), list.method(), "{}"),
-        };
+        if self.pages.contains_key(list.method()) {
+            self.stale.insert(list);
+        } else {
+            self.read_page(list, Pages::new(list), "{}", todo);
+        }
+    }
+
+    /// Reads the page after `pages`. Where nothing may reach the server, the list is read later, from its beginning.
+    fn read_page(&mut self, list: List, pages: Pages, params: &str, todo: &mut VecDeque<Effect>) {
+        let request = self.relay.own_request(list.method(), list.method(), params);
         if request.is_empty() {
             self.stale.insert(list);
         } else {
-            self.pages.insert(list.method().to_owned(), Pages::new(list));
+            self.pages.insert(list.method().to_owned(), pages);
             todo.extend(request);
         }
     }
@@ -163,8 +169,7 @@ impl Actor {
                 todo.extend(self.read_stale());
             }
             Some(Ok(Some(cursor))) => {
-                self.pages.insert(tag.to_owned(), pages);
-                todo.extend(self.relay.own_request(tag, tag, &format!(r#"{{"cursor":{cursor}}}"#)));
+                self.read_page(list, pages, &format!(r#"{{"cursor":{cursor}}}"#), todo);
             }
             Some(Err(_)) | None => todo.extend(self.read_stale()),
         }
