@@ -40,7 +40,7 @@ impl Sessions for NoSessions {
 }
 
 /// Everything that is known at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     processes: HashMap<ProcessIdentity, Liveness>,
     sessions: BTreeMap<SessionId, SessionFacts>,
@@ -51,7 +51,7 @@ impl Facts {
     /// Nothing is known: everybody counts as alive.
     #[must_use]
     pub fn none() -> Self {
-        Self::default()
+        Self { processes: HashMap::new(), sessions: BTreeMap::new(), freeze: None }
     }
 
     /// Asks about every holder in the view.
@@ -59,7 +59,7 @@ impl Facts {
     /// # Errors
     /// [`ReadError::Malformed`] when a record isn't a lease.
     pub fn gather(view: &View, probe: &dyn Probe, sessions: &dyn Sessions) -> Result<Self, ReadError> {
-        let mut facts = Self::default();
+        let mut facts = Self::none();
         for lease in load_all(view)?.into_iter().filter(crate::Lease::is_live) {
             facts = facts.ask(&lease.owner, probe, sessions);
         }

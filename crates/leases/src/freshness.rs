@@ -73,7 +73,9 @@ mod tests {
 
     #[test]
     fn it_counts_from_the_sending_and_ends_a_margin_early() {
-        let fresh = Freshness::new(Fence::default(), &at(1_000), TTL);
+        let fence = "1.7".parse().unwrap();
+        let fresh = Freshness::new(fence, &at(1_000), TTL);
+        assert_eq!(fresh.fence(), fence);
         assert!(fresh.is_fresh(&at(9_999)));
         assert!(!fresh.is_fresh(&at(10_000)));
         fresh.renewed(&at(5_000), TTL);

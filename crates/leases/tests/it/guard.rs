@@ -28,11 +28,24 @@ fn assert_stale(result: Result<tidegate_leases::Entered, GuardError>, expected: 
 fn a_fence_below_the_highest_is_never_let_in_again_whoever_looks() {
     let (directory, guard) = resource();
     assert_eq!(guard.highest().unwrap(), Fence::default());
-    for (shown, good) in [(5, true), (5, true), (4, false), (9, true), (5, false), (8, false), (9, true)] {
+    const LAST: u64 = u64::MAX;
+    for (shown, good) in [
+        (5, true),
+        (5, true),
+        (4, false),
+        (9, true),
+        (5, false),
+        (8, false),
+        (9, true),
+        (LAST, true),
+        (LAST - 1, false),
+        (0, false),
+        (LAST, true),
+    ] {
         let fresh_eyes = FenceGuard::beside(directory.path().join("ledger.txt"));
         assert_eq!(fresh_eyes.enter(fence(shown)).is_ok(), good, "{shown}");
     }
-    assert_eq!(guard.highest().unwrap(), fence(9));
+    assert_eq!(guard.highest().unwrap(), fence(LAST));
     assert!(guard.path().ends_with("ledger.txt.fence"));
 }
 
