@@ -126,6 +126,19 @@ fn a_session_that_comes_back_without_a_process_gets_an_end_to_what_protects_muta
 }
 
 #[test]
+fn a_session_that_comes_back_takes_nothing_of_another_and_revives_nothing_that_has_ended() {
+    let (world, other) = (World::new(), World::new());
+    let first = world.acquire(&world.client("s1"), WorkClass::Mutating).unwrap();
+    world.release(&world.client("s1"), first.fence).unwrap();
+    assert!(block_on(world.leases.reattach(&world.client("s1").owner)).unwrap().is_empty());
+    assert_eq!(lease(&world).state, LeaseState::Released);
+
+    let first = other.acquire(&other.client("s2"), WorkClass::Mutating).unwrap();
+    assert!(block_on(other.leases.reattach(&other.client("s1").owner)).unwrap().is_empty());
+    assert_eq!(other.shows(), format!("s2 held {}", first.fence));
+}
+
+#[test]
 fn nobody_renews_what_a_restart_has_orphaned_and_its_session_may_still_give_it_back() {
     let (world, s1, first) = orphaned();
     world.hides(&s1);
