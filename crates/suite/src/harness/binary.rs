@@ -1,9 +1,16 @@
-//! Where the programs under test are. Never builds anything: who runs the tests has built them.
+//! Where the programs under test are. Never builds anything: who runs the tests has built them. Looked at once by each
+//! process: whoever edits a source while a soak runs doesn't end it.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The variable that names another `tidegate` to test.
 const TIDEGATE_VAR: &str = "TIDEGATE_BIN";
+
+static TIDEGATE: LazyLock<PathBuf> = LazyLock::new(|| {
+    std::env::var_os(TIDEGATE_VAR).map_or_else(|| beside("tidegate", "tidegate"), PathBuf::from)
+});
+static FAULT_SERVER: LazyLock<PathBuf> = LazyLock::new(|| beside("tidegate-fault-server", "tidegate-suite"));
 
 /// The workspace's root.
 #[must_use]
@@ -17,7 +24,7 @@ pub fn workspace() -> PathBuf {
 /// When there is none, or it is older than what it is built from: the text says what to run.
 #[must_use]
 pub fn tidegate() -> PathBuf {
-    std::env::var_os(TIDEGATE_VAR).map_or_else(|| beside("tidegate", "tidegate"), PathBuf::from)
+    TIDEGATE.clone()
 }
 
 /// The scripted fault server.
@@ -26,7 +33,7 @@ pub fn tidegate() -> PathBuf {
 /// As [`tidegate`].
 #[must_use]
 pub fn fault_server() -> PathBuf {
-    beside("tidegate-fault-server", "tidegate-suite")
+    FAULT_SERVER.clone()
 }
 
 /// Where the profile's programs are that the running test was built with: `target/PROFILE/deps/TEST` → `target/PROFILE`.
