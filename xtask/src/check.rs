@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 
 use crate::board::{Board, Step, Timer};
+use crate::fuzz;
 use crate::nextest::{self, Slice};
 use crate::process::{Program, Show};
 use crate::tidy;
@@ -25,6 +26,8 @@ pub(crate) enum Part {
     Doc,
     /// The examples in the documentation work.
     Doctest,
+    /// The fuzz targets compile.
+    Fuzz,
     /// The partitions of CI cover each test exactly once.
     Partitions,
 }
@@ -37,6 +40,7 @@ impl Part {
             Self::Clippy => ("clippy", 300),
             Self::Doc => ("doc", 300),
             Self::Doctest => ("doctest", 300),
+            Self::Fuzz => ("fuzz", 300),
             Self::Partitions => ("partitions", 420),
         };
         Step::new(name, budget_s, format!("cargo xtask check --only {name}"))
@@ -53,6 +57,7 @@ impl Part {
             }
             Self::Doc => cargo(workspace, timer, &["doc", "--workspace", "--no-deps"], deny),
             Self::Doctest => cargo(workspace, timer, &["test", "--workspace", "--doc"], None),
+            Self::Fuzz => fuzz::check(workspace, timer),
             Self::Partitions => partitions(workspace, timer),
         }
     }

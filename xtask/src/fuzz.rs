@@ -6,6 +6,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, bail};
 
+use crate::board::Timer;
+use crate::process::{Program, Show};
 use crate::workspace::Workspace;
 
 /// The targets; each has a corpus of its name.
@@ -16,6 +18,10 @@ const FOUND: &str = "fuzz";
 const IN_MEMORY: (&str, &str) = ("TMPDIR", "/dev/shm");
 /// A text longer than this finds nothing that a shorter one doesn't.
 const MAX_BYTES: u32 = 4096;
+/// What cargo-fuzz builds with, so that code which is there for the targets alone is there.
+const FUZZING: (&str, &str) = ("RUSTFLAGS", "--cfg fuzzing");
+/// The fuzzer itself is C++. Whoever only checks links nothing, so it is said to be somewhere, and is not built.
+const NO_FUZZER: (&str, &str) = ("CUSTOM_LIBFUZZER_PATH", "/nowhere/libfuzzer.a");
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -38,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode
     if !version.is_ok_and(|output| output.status.success()) {
         bail!("cargo-fuzz is not there: cargo install cargo-fuzz --locked");
     }
+    lock(workspace)?;
     let mut failed = Vec::new();
     for target in TARGETS {
         if (args.target.is_empty() || args.target.iter().any(|it| it == target))
@@ -51,6 +58,24 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode
     }
     eprintln!("failed: {}; what breaks them is named above", failed.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+/// Whether the targets still compile: nothing else does that, as they are no members of the workspace. It takes neither
+/// cargo-fuzz nor a compiler for C++.
+pub(crate) fn check(workspace: &Workspace, timer: &Timer) -> anyhow::Result<String> {
+    lock(workspace)?;
+    let mut command = Command::new("cargo");
+    command.args(["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+    command.arg(workspace.target.join(FOUND)).envs([FUZZING, NO_FUZZER]).current_dir(&workspace.root);
+    Program { what: "check of the fuzz targets", command, show: Show::Kept, logs: &workspace.logs() }
+        .succeed(timer)
+}
+
+/// Gives the targets the versions that everybody else is built with. What only they need is added by cargo.
+fn lock(workspace: &Workspace) -> anyhow::Result<()> {
+    let (ours, theirs) = (workspace.root.join("Cargo.lock"), workspace.root.join("fuzz/Cargo.lock"));
+    std::fs::copy(&ours, &theirs).with_context(|| format!("write {}", theirs.display()))?;
+    Ok(())
 }
 
 fn fuzz(workspace: &Workspace, target: &str, args: &Args) -> anyhow::Result<bool> {
