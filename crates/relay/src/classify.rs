@@ -149,9 +149,7 @@ pub(crate) fn glob_matches(glob: &str, text: &str) -> bool {
             g += 1;
             t += 1;
         } else if let Some((at, swallowed)) = star {
-            star = Some((at, swallowed + 1));
-            g = at + 1;
-            t = swallowed + 1;
+            (g, t) = (at, swallowed + 1);
         } else {
             return false;
         }
