@@ -109,11 +109,13 @@ impl Durable {
         self.leases.insert(key.to_owned(), lease)
     }
 
-    /// What was durable of a lease in any step from `step` on, and in the one before it.
-    pub(crate) fn lease_since(&self, key: &str, step: u64) -> impl Iterator<Item = &Lease> {
+    /// What was durable of a lease in the step before `step`, `None` where nothing was, and in any since.
+    pub(crate) fn lease_since(&self, key: &str, step: u64) -> impl Iterator<Item = Option<&Lease>> {
         let all = self.holders.get(key).map(Vec::as_slice).unwrap_or_default();
-        let before = all.iter().filter(|(at, _)| *at < step).count();
-        all.iter().skip(before.saturating_sub(1)).map(|(_, lease)| lease)
+        let (before, since) = all.split_at(all.partition_point(|(at, _)| *at < step));
+        std::iter::once(before.last())
+            .chain(since.iter().map(Some))
+            .map(|known| known.map(|(_, lease)| lease))
     }
 
     /// Changes whenever anything durable does.

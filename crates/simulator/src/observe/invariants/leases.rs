@@ -15,7 +15,7 @@ pub(super) fn work_under_leases(observed: &Observation<'_>) -> Found {
             let needed = it.lease.as_ref()?;
             let (looked_in, looked_ms) = it.admitted_after;
             let held = |lease: &Lease| holds(lease, &it.session, needed, looked_ms);
-            if !observed.durable.lease_since(&needed.key, looked_in).any(held) {
+            if !observed.durable.lease_since(&needed.key, looked_in).flatten().any(held) {
                 let session = &it.session;
                 return Some(format!("{component} reads {call}, and {session} does not hold {needed}"));
             }
@@ -28,10 +28,11 @@ pub(super) fn work_under_leases(observed: &Observation<'_>) -> Found {
             let Some(needed) = &it.lease else {
                 return Some(format!("{call} is refused for a lease that it doesn't need"));
             };
-            let mut meanwhile = observed.durable.lease_since(&needed.key, it.sent_in).peekable();
-            let held = meanwhile.peek().is_some()
-                && meanwhile.all(|lease| holds(lease, &it.session, needed, observed.truth.now_ms));
-            (held && !it.disturbed)
+            // One that it was given after it had called may not have been there yet when somebody looked.
+            let held = |lease: &Lease| holds(lease, &it.session, needed, observed.truth.now_ms);
+            let mut meanwhile = observed.durable.lease_since(&needed.key, it.sent_in);
+            let throughout = meanwhile.all(|lease| lease.is_some_and(held));
+            (throughout && !it.disturbed)
                 .then(|| format!("{call} is refused for want of a lease, and {} holds {needed}", it.session))
         }
         _ => None,
@@ -63,9 +64,8 @@ fn beside_another(observed: &Observation<'_>, call: &CallId, it: &Call, needed: 
 
 /// Whether a session's lease doesn't end by time alone.
 fn is_guarded(observed: &Observation<'_>, call: &Call, needed: &Needed, since: u64) -> bool {
-    let theirs =
-        observed.durable.lease_since(&needed.key, since).filter(|it| it.owner.session == call.session);
-    let mut theirs = theirs.peekable();
+    let meanwhile = observed.durable.lease_since(&needed.key, since).flatten();
+    let mut theirs = meanwhile.filter(|it| it.owner.session == call.session).peekable();
     let guarded = |lease: &Lease| lease.class == WorkClass::Mutating && lease.max_deadline.is_none();
     theirs.peek().is_some() && theirs.all(guarded)
 }

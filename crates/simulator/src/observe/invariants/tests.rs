@@ -327,7 +327,7 @@ fn a_mutating_lease_that_is_taken_from_the_living_is_named() {
 /// A scene in which `k` is held by `local/s1` under 1.2, but for what is changed.
 fn held(change: impl FnOnce(&mut Value)) -> Scene {
     let mut scene = Scene::new();
-    scene.truth.now_ms = 10;
+    (scene.truth.now_ms, scene.truth.step) = (10, 1);
     scene.now_held(0, change);
     scene
 }
@@ -376,6 +376,14 @@ fn a_call_that_runs_without_its_lease_and_one_refused_with_it_are_named() {
         held(|_| {}).needs(session, "c", None).sees(refused("c", "lease_required", "ReacquireLease"))
     };
     check(rule, refused("local/s2"), refused("local/s1"), "for want of a lease, and local/s1 holds k");
+    let granted = |at| {
+        let mut scene = Scene::new();
+        scene.truth.step = 3;
+        scene = scene.needs("local/s1", "c", None);
+        scene.now_held(at, |_| {});
+        scene.sees(super::tests::refused("c", "lease_required", "ReacquireLease"))
+    };
+    check(rule, granted(3), granted(2), "for want of a lease, and local/s1 holds k");
 }
 
 #[test]
