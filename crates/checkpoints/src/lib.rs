@@ -69,6 +69,7 @@ mod pending;
 mod record;
 mod resume;
 mod shell;
+mod survey;
 
 pub use attach::{
     Attach, Attached, MAX_ENDED, MAX_SESSIONS, MAX_STEALS, MAX_STREAMS, clients, decide_attach,
@@ -85,12 +86,13 @@ pub use fact::{
 pub use name::{Known, MAX_SUFFIX, NameRefusal, Resolution, Wanted, may_resume, resolve_name};
 pub use pending::{Clear, Leaves, MAX_PENDING, MAX_TOOL_NAMES, PendingAction, next_action, precedence};
 pub use record::{
-    CallFact, CallState, Checkpoint, Ended, Note, PREFIX, Steal, StreamFact, Subscription, key, prefix_of,
-    scope, scope_of_principal,
+    CallFact, Checkpoint, Ended, Note, PREFIX, Steal, StreamFact, Subscription, key, prefix_of, scope,
+    scope_of_principal,
 };
 pub use resume::{RESUME_VERSION, Resume};
 pub use shell::{Checkpoints, get, list, resume};
-pub use tidegate_core::NextAction;
+pub use survey::{Served, survey};
+pub use tidegate_core::{CallState, NextAction};
 
 /// For a program without an async runtime: runs one of this crate's futures to its end.
 pub use pollster::block_on;

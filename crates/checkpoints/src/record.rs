@@ -6,7 +6,8 @@ use crate::PendingAction;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{
-    ComponentName, Generation, Now, PrincipalName, ProcessIdentity, SessionId, WallTime, WorkClass,
+    CallState, ComponentName, Generation, Now, OpenCall, PrincipalName, ProcessIdentity, SessionId, WallTime,
+    WorkClass,
 };
 use tidegate_store::{Key, Scope};
 
@@ -177,29 +178,18 @@ pub struct CallFact {
 }
 
 impl CallFact {
+    /// What is kept of a call that got so far.
+    #[must_use]
+    pub fn of(call: &OpenCall, state: CallState) -> Self {
+        let OpenCall { component, tool, class, id, .. } = call.clone();
+        Self { id, component, tool, class, state }
+    }
+
     /// Whether it may have been carried out, and nobody has an answer: its client is gone, or none will come.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         self.class.is_unsafe() && matches!(self.state, CallState::Detached | CallState::Unknown)
     }
-}
-
-/// How far a call got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CallState {
-    /// Answered: nothing is left of it.
-    Answered,
-    /// Cancelled before it was written.
-    Cancelled,
-    /// Held: it never reached the server.
-    Queued,
-    /// Written to the server, not yet answered.
-    Written,
-    /// Written, and its caller is gone; the server may still be executing it.
-    Detached,
-    /// Written, and never to be answered.
-    Unknown,
 }
 
 /// A resource subscription.

@@ -12,6 +12,7 @@
 //! ```
 
 mod action;
+mod call;
 mod fence;
 mod held;
 mod ids;
@@ -24,6 +25,7 @@ mod time;
 mod work;
 
 pub use action::{LateAnswer, NextAction};
+pub use call::{CallState, OpenCall};
 pub use fence::{Epoch, Fence, ParseFenceError, Revision};
 pub use held::HeldLease;
 pub use ids::{

@@ -11,28 +11,13 @@ use tidegate_checkpoints::{
 };
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, SessionId, WorkClass,
+    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, OpenCall, SessionId,
 };
 use tidegate_incidents::{
     Incident, IncidentKind, IncidentState, Report, Severity, WhoIsNext, decide_recovered, decide_report,
 };
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
 use tidegate_store::{Decision, Scope, Store, View, transact};
-
-/// A call that was written to a server, and of which no answer has reached its client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftCall {
-    /// Whose.
-    pub session: SessionId,
-    /// Where.
-    pub component: ComponentName,
-    /// The tool, or the method of what is no tool call.
-    pub tool: String,
-    /// Its class.
-    pub class: WorkClass,
-    /// Its id, unique for the session and the component.
-    pub id: String,
-}
 
 /// Records what happens outside of operations. Cheap to clone.
 #[derive(Clone)]
@@ -82,7 +67,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// The store's.
-    pub async fn unknown(&self, call: &LeftCall) -> Result<IncidentId, GovernorError> {
+    pub async fn unknown(&self, call: &OpenCall) -> Result<IncidentId, GovernorError> {
         let stamp = Stamp::fresh(&*self.entropy);
         let draft = draft_of(call, CallState::Unknown);
         let decide = |view: &View| -> Result<Decision<IncidentId>, GovernorError> {
@@ -110,7 +95,7 @@ impl Upkeep {
     ///
     /// # Errors
     /// The store's.
-    pub async fn detached(&self, call: &LeftCall) -> Result<Option<IncidentId>, GovernorError> {
+    pub async fn detached(&self, call: &OpenCall) -> Result<Option<IncidentId>, GovernorError> {
         let stamp = Stamp::fresh(&*self.entropy);
         let draft = draft_of(call, CallState::Detached);
         let decide = |view: &View| -> Result<Decision<Option<IncidentId>>, GovernorError> {
@@ -133,8 +118,8 @@ impl Upkeep {
     ///
     /// # Errors
     /// The store's.
-    pub async fn answered_late(&self, call: &LeftCall, answer: LateAnswer) -> Result<(), GovernorError> {
-        let fact = fact_of(call, CallState::Answered);
+    pub async fn answered_late(&self, call: &OpenCall, answer: LateAnswer) -> Result<(), GovernorError> {
+        let fact = CallFact::of(call, CallState::Answered);
         let how = match answer {
             LateAnswer::Result => "the server answered the call with a result",
             LateAnswer::Error => "the server answered the call with an error",
@@ -176,7 +161,7 @@ impl Upkeep {
             let is_left = |call: &&CallFact| call.is_unanswered() && call.state == CallState::Detached;
             for call in checkpoint.calls.iter().filter(is_left) {
                 let CallFact { id, component, tool, class, .. } = call.clone();
-                self.unknown(&LeftCall { session: checkpoint.session.clone(), component, tool, class, id })
+                self.unknown(&OpenCall { session: checkpoint.session.clone(), component, tool, class, id })
                     .await?;
                 settled += 1;
             }
@@ -209,7 +194,7 @@ fn decide_settle_restarts(
     Ok(decision)
 }
 
-fn scope_of(call: &LeftCall) -> Scope {
+fn scope_of(call: &OpenCall) -> Scope {
     scope_of_sessions([&call.session]).and(tidegate_incidents::scope())
 }
 
@@ -218,7 +203,7 @@ fn has_ended(view: &View, session: &SessionId) -> Result<bool, GovernorError> {
     Ok(checkpoint.is_some_and(|checkpoint| checkpoint.ended.is_some()))
 }
 
-fn report_of(call: &LeftCall) -> Report {
+fn report_of(call: &OpenCall) -> Report {
     let mut report = Report::new(
         IncidentKind::OutcomeUnknown,
         format!("{}/{}", call.component, call.session),
@@ -239,13 +224,13 @@ fn report_of(call: &LeftCall) -> Report {
 }
 
 /// What makes two reports about one call of a session that was ended the same incident.
-fn of_ended(call: &LeftCall) -> String {
+fn of_ended(call: &OpenCall) -> String {
     format!("{}/{}/{}", call.component, call.session, call.id)
 }
 
 /// There is no session any more that could be told.
-fn report_to_operator(call: &LeftCall, why: &str) -> Report {
-    let LeftCall { session, component, tool, class, .. } = call;
+fn report_to_operator(call: &OpenCall, why: &str) -> Report {
+    let OpenCall { session, component, tool, class, .. } = call;
     let title = format!("{session} was ended in the middle of {tool} on {component}");
     let mut report =
         Report::new(IncidentKind::OutcomeUnknown, of_ended(call), Severity::Warning, title.as_str())
@@ -261,18 +246,8 @@ fn report_to_operator(call: &LeftCall, why: &str) -> Report {
     report
 }
 
-fn fact_of(call: &LeftCall, state: CallState) -> CallFact {
-    CallFact {
-        id: call.id.clone(),
-        component: call.component.clone(),
-        tool: call.tool.clone(),
-        class: call.class,
-        state,
-    }
-}
-
-fn draft_of(call: &LeftCall, state: CallState) -> Draft {
+fn draft_of(call: &OpenCall, state: CallState) -> Draft {
     let mut draft = Draft::new(call.session.clone());
-    draft.calls.push(fact_of(call, state));
+    draft.calls.push(CallFact::of(call, state));
     draft
 }

@@ -3,7 +3,7 @@
 use crate::{List, RawId, StreamId};
 use std::num::NonZero;
 use std::sync::Arc;
-use tidegate_core::{ComponentName, Generation, LateAnswer, SessionId, WorkClass};
+use tidegate_core::{Generation, LateAnswer, OpenCall, WorkClass};
 
 /// One thing to do. The order of effects is part of the decision: do them one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,18 +43,18 @@ pub enum Effect {
         line: Vec<u8>,
     },
     /// A call's outcome can't be known. Said exactly once per such call: for the checkpoint and the incident.
-    Unknown(LostCall),
+    Unknown(OpenCall),
     /// The client of a call that was written is gone, and it isn't read-only: whoever comes back has to be told.
-    Detached(LostCall),
+    Detached(OpenCall),
     /// A call of which [`Effect::Detached`] was said has been answered after all.
     AnsweredLate {
         /// Which.
-        call: LostCall,
+        call: OpenCall,
         /// How.
         answer: LateAnswer,
     },
     /// A call that was lost with its server has been written again.
-    Replayed(LostCall),
+    Replayed(OpenCall),
     /// The server says that a list has changed: ask for it again with [`Relay::own_request`](crate::Relay::own_request).
     ListChanged {
         /// Which.
@@ -79,23 +79,6 @@ pub enum Effect {
         /// The stream.
         stream: StreamId,
     },
-}
-
-/// A call that was written and lost its server, or its client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostCall {
-    /// Whose call.
-    pub session: SessionId,
-    /// Where.
-    pub component: ComponentName,
-    /// The tool, or the method.
-    pub tool: Arc<str>,
-    /// Its class.
-    pub class: WorkClass,
-    /// The generation it was written to; 0 when that is not known, after a crash of the daemon.
-    pub generation: Generation,
-    /// The call's number, unique in this relay.
-    pub call: u64,
 }
 
 /// What was dropped, and how often. For status, and for finding out why.

@@ -6,9 +6,9 @@ use crate::pending::{Entry, Flight, State};
 use crate::refusal::RefusalKind;
 use crate::relay::Phase;
 use crate::settle::{LostFacts, Settled, settle};
-use crate::{Effect, LostCall, RawId, Refusal, Relay, StreamId};
+use crate::{Effect, RawId, Refusal, Relay, StreamId};
 use tidegate_core::planted::is_planted;
-use tidegate_core::{NextAction, Now, WorkClass};
+use tidegate_core::{NextAction, Now, OpenCall, WorkClass};
 use tidegate_drain::Permit;
 
 impl Relay {
@@ -125,7 +125,7 @@ impl Relay {
         let id = upstream.to_string();
         out.push(Effect::WriteServer { line: message.with_id_and_token(&id, &id) });
         if entry.replayed {
-            out.push(Effect::Replayed(self.lost(number, entry)));
+            out.push(Effect::Replayed(self.open_call(number, entry)));
         }
         let keep_message = class == WorkClass::ReadOnly || entry.replay_allowed;
         let times_out_ms = self.config.call_timeout.map(|timeout| now.deadline(timeout).at_ms);
@@ -211,7 +211,7 @@ impl Relay {
         if self.pending.tell_unknown(number)
             && let Some(entry) = self.pending.get(number)
         {
-            out.push(Effect::Unknown(self.lost(number, entry)));
+            out.push(Effect::Unknown(self.open_call(number, entry)));
         }
     }
 
@@ -219,7 +219,7 @@ impl Relay {
     pub(crate) fn say_detached(&mut self, number: u64, out: &mut Vec<Effect>) {
         let Some(entry) = self.pending.get(number) else { return };
         if entry.work.class.is_unsafe() && entry.flight().is_some_and(|flight| !flight.told_unknown) {
-            out.push(Effect::Detached(self.lost(number, entry)));
+            out.push(Effect::Detached(self.open_call(number, entry)));
             self.pending.tell_detached(number);
         }
     }
@@ -260,14 +260,13 @@ impl Relay {
         self.refusal(RefusalKind::ToolChanged, false, action)
     }
 
-    pub(crate) fn lost(&self, call: u64, entry: &Entry) -> LostCall {
-        LostCall {
+    pub(crate) fn open_call(&self, number: u64, entry: &Entry) -> OpenCall {
+        OpenCall {
             session: entry.work.session.clone(),
             component: self.component().clone(),
-            tool: entry.work.tool.clone(),
+            tool: entry.work.tool.to_string(),
             class: entry.work.class,
-            generation: self.server.generation,
-            call,
+            id: OpenCall::id(self.server.generation, number),
         }
     }
 

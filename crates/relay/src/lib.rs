@@ -51,7 +51,7 @@ mod writing;
 pub use asks::MAX_ASKS;
 pub use classify::{Annotations, Classified, Classifier};
 pub use client::MAX_TOOL_BYTES;
-pub use effect::{Counters, Effect, LostCall};
+pub use effect::{Counters, Effect};
 pub use handshake::{
     HandshakeError, InitializeResult, PROTOCOL_VERSION, PROTOCOL_VERSIONS, initialize_request,
     initialized_notification, request_line,
@@ -65,9 +65,7 @@ pub use lifecycle::Marked;
 pub use lists::{List, ListCache, ListError, MAX_LIST_BYTES, Pages};
 pub use message::{Kind, MAX_DEPTH, MAX_LINE_BYTES, Message, MessageError, Rejected, salvage_id};
 pub use refusal::{Refusal, RefusalKind};
-pub use relay::{
-    CallFact, CallState, REPLAY_DEADLINE, RETRY_AFTER_MS, Relay, RelayConfig, ServerFacts, Unavailable,
-};
+pub use relay::{REPLAY_DEADLINE, RETRY_AFTER_MS, Relay, RelayConfig, ServerFacts, Unavailable};
 pub use settle::{LostFacts, Settled, settle, settle_marked};
 pub use subscriptions::{MAX_SUBSCRIPTIONS, StreamFacts};
 pub use writing::Writing;

@@ -8,13 +8,11 @@ use crate::pending::{Entry, State};
 use crate::refusal::error_line;
 use crate::relay::{Phase, REPLAY_DEADLINE, Stream};
 use crate::settle::{Settled, settle_marked};
-use crate::{
-    Effect, Introduction, LostCall, RawId, Relay, ServerFacts, Sharing, StreamFacts, StreamId, Unavailable,
-};
+use crate::{Effect, Introduction, RawId, Relay, ServerFacts, Sharing, StreamFacts, StreamId, Unavailable};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::planted::is_planted;
-use tidegate_core::{Generation, Now, OperationId, SessionId, WorkClass};
+use tidegate_core::{Generation, Now, OpenCall, OperationId, SessionId, WorkClass};
 use tidegate_drain::WorkInfo;
 
 /// The pause before a mark that could not be made durable is tried again: a store that fails may be back.
@@ -145,13 +143,12 @@ impl Relay {
             }
             Settled::Retry => out.push(to_client(stream, self.retry(&call.tool).render_for(&id, &method))),
             Settled::Unknown => {
-                out.push(Effect::Unknown(LostCall {
+                out.push(Effect::Unknown(OpenCall {
                     session: work.session,
                     component: work.component,
-                    tool: work.tool,
+                    tool: work.tool.to_string(),
                     class: work.class,
-                    generation: Generation::default(),
-                    call: number,
+                    id: OpenCall::id(Generation::default(), number),
                 }));
                 let refusal = self.outcome_unknown(&call.tool);
                 out.push(to_client(stream, refusal.render_for(&id, &method)));

@@ -12,11 +12,10 @@ use crate::{
     Refusal, Sharing, StreamId,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    ComponentName, Generation, HeldLease, IncidentId, NextAction, Now, OperationId, SessionId, WorkClass,
+    CallState, ComponentName, Generation, HeldLease, IncidentId, NextAction, OpenCall, OperationId, SessionId,
 };
 use tidegate_drain::{Gate, Permit};
 
@@ -71,38 +70,6 @@ pub struct Unavailable {
     pub incident: Option<IncidentId>,
     /// What happened, with the end of the server's stderr.
     pub message: String,
-}
-
-/// Where a request stands that hasn't ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallState {
-    /// Held; not written.
-    Queued,
-    /// Written, not answered.
-    Written,
-    /// Written, not answered, and nobody waits any more.
-    Detached,
-}
-
-/// One request that hasn't ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallFact {
-    /// Its number, unique in this relay.
-    pub number: u64,
-    /// Whose.
-    pub session: SessionId,
-    /// On which stream.
-    pub stream: StreamId,
-    /// The client's id.
-    pub id: RawId,
-    /// The tool, or the method.
-    pub tool: Arc<str>,
-    /// Its class.
-    pub class: WorkClass,
-    /// Where it stands.
-    pub state: CallState,
-    /// Since it arrived, in milliseconds.
-    pub age_ms: u64,
 }
 
 pub(crate) struct Stream {
@@ -247,24 +214,18 @@ impl Relay {
         self.held.len()
     }
 
-    /// Every request that hasn't ended, in order of arrival.
+    /// Every request that hasn't ended, in order of arrival, and how far it got.
     #[must_use]
-    pub fn calls(&self, now: &Now) -> Vec<CallFact> {
-        let fact = |(number, entry): (u64, &crate::pending::Entry)| CallFact {
-            number,
-            session: entry.work.session.clone(),
-            stream: entry.stream,
-            id: entry.client_id.clone(),
-            tool: entry.work.tool.clone(),
-            class: entry.work.class,
-            state: match entry.flight() {
+    pub fn calls(&self) -> Vec<(OpenCall, CallState)> {
+        let open = |(number, entry): (u64, &crate::pending::Entry)| {
+            let state = match entry.flight() {
                 None => CallState::Queued,
                 Some(flight) if flight.detached => CallState::Detached,
                 Some(_) => CallState::Written,
-            },
-            age_ms: now.since(entry.arrived_ms),
+            };
+            (self.open_call(number, entry), state)
         };
-        self.pending.iter().map(fact).collect()
+        self.pending.iter().map(open).collect()
     }
 
     /// The open streams and their sessions.

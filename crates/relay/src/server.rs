@@ -93,7 +93,7 @@ impl Relay {
         out: &mut Vec<Effect>,
     ) {
         if entry.flight().is_some_and(|flight| flight.told_detached) {
-            out.push(Effect::AnsweredLate { call: self.lost(number, &entry), answer: how() });
+            out.push(Effect::AnsweredLate { call: self.open_call(number, &entry), answer: how() });
         }
         let State::Flying(flight) = entry.state else { return };
         if flight.detached || (is_planted("answers-are-dropped-during-a-drain") && !self.gate.is_open()) {

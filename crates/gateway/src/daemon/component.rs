@@ -7,10 +7,10 @@ use crate::marks::Marks;
 use crate::process::Server;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tidegate_core::{ComponentName, Generation, IncidentId, OperationId, SessionId};
+use tidegate_core::{CallState, ComponentName, Generation, IncidentId, OpenCall, OperationId, SessionId};
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
-use tidegate_relay::{CallFact, Introduction, Marked, RelayConfig, ServerFacts, StreamFacts, StreamId};
+use tidegate_relay::{Introduction, Marked, RelayConfig, ServerFacts, StreamFacts, StreamId};
 use tokio::sync::{mpsc, oneshot};
 
 /// Messages that wait for the actor. Connections wait for room one by one, so that none crowds out the others.
@@ -87,7 +87,7 @@ pub(super) struct Seen {
     pub(super) wanted: Option<Introduction>,
     /// There is no server and nobody to start one for.
     pub(super) is_idle: bool,
-    pub(super) calls: Vec<CallFact>,
+    pub(super) calls: Vec<(OpenCall, CallState)>,
     pub(super) sessions: Vec<SessionId>,
 }
 

@@ -10,12 +10,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Checkpoints};
-use tidegate_core::{BoxFuture, Clock, ComponentName, IncidentId, LateAnswer, Now, SessionId, Timer};
-use tidegate_governor::{Components, LeftCall, Upkeep};
+use tidegate_core::{
+    BoxFuture, Clock, ComponentName, IncidentId, LateAnswer, Now, OpenCall, SessionId, Timer,
+};
+use tidegate_governor::{Components, Upkeep};
 use tidegate_host::{OsEntropy, SystemClock};
 use tidegate_incidents::{IncidentKind, Incidents, Report};
 use tidegate_leases::Leases;
-use tidegate_relay::LostCall;
 use tidegate_store::FileStore;
 
 /// Shared by all actors and connections.
@@ -71,23 +72,23 @@ impl Context {
     }
 
     /// Records that the outcome of a call will never be known: durable before its session is answered.
-    pub(super) async fn lost(&self, call: &LostCall) {
+    pub(super) async fn lost(&self, call: &OpenCall) {
         self.registry.set_unsure(&call.session, true);
         say_of(
             &[("component", &call.component), ("session", &call.session)],
             &format!("{}: the outcome of {} of {} is unknown", call.component, call.tool, call.session),
         );
-        let recorded = self.upkeep.unknown(&left(call)).await;
+        let recorded = self.upkeep.unknown(call).await;
         grumble("a call of unknown outcome could not be recorded", recorded);
     }
 
     /// Records that the client of a call is gone and its server isn't: durable before the client counts as gone.
-    pub(super) async fn detached(&self, call: &LostCall) {
+    pub(super) async fn detached(&self, call: &OpenCall) {
         say_of(
             &[("component", &call.component), ("session", &call.session)],
             &format!("{}: {} of {} goes on without its client", call.component, call.tool, call.session),
         );
-        let recorded = self.upkeep.detached(&left(call)).await;
+        let recorded = self.upkeep.detached(call).await;
         if let Some(Some(incident)) = grumble("a call without a client could not be recorded", recorded) {
             let told =
                 format!("incident {incident} ({}): its session has ended", IncidentKind::OutcomeUnknown);
@@ -96,23 +97,13 @@ impl Context {
     }
 
     /// Records how a call was answered that nobody waits for any more.
-    pub(super) async fn answered_late(&self, call: &LostCall, answer: LateAnswer) {
+    pub(super) async fn answered_late(&self, call: &OpenCall, answer: LateAnswer) {
         say_of(
             &[("component", &call.component), ("session", &call.session)],
             &format!("{}: {} of {} was answered without its client", call.component, call.tool, call.session),
         );
-        let recorded = self.upkeep.answered_late(&left(call), answer).await;
+        let recorded = self.upkeep.answered_late(call, answer).await;
         grumble("a late answer could not be recorded", recorded);
-    }
-}
-
-fn left(call: &LostCall) -> LeftCall {
-    LeftCall {
-        session: call.session.clone(),
-        component: call.component.clone(),
-        tool: call.tool.to_string(),
-        class: call.class,
-        id: format!("{}-{}", call.generation, call.call),
     }
 }
 

@@ -8,7 +8,6 @@ mod context;
 pub(crate) mod credentials;
 pub(crate) mod documents;
 mod fleet;
-mod gather;
 mod handlers;
 mod housekeeping;
 mod liveness;

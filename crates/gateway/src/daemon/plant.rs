@@ -14,7 +14,7 @@ use super::start::NotStarted;
 use crate::config::{ComponentConfig, Config};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tidegate_checkpoints::Draft;
+use tidegate_checkpoints::{Draft, Served, survey};
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, OperationId, SessionId,
 };
@@ -416,7 +416,20 @@ impl Actuator for Plant {
     }
 
     fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
-        Box::pin(super::gather::drafts(&self.ctx, self.in_scope(scope).collect(), scope))
+        Box::pin(async move {
+            let mut served = Vec::new();
+            for handle in self.in_scope(scope).flat_map(Site::handles) {
+                let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
+                served.extend(seen.map(|seen| Served {
+                    component: handle.name.clone(),
+                    generation: seen.generation,
+                    sessions: seen.sessions,
+                    calls: seen.calls,
+                }));
+            }
+            let acquainted = self.ctx.acquainted(scope).await;
+            survey(scope, served, acquainted, |name| self.ctx.reset(name))
+        })
     }
 
     fn stop<'a>(&'a self, component: &'a ComponentName) -> BoxFuture<'a, Result<(), StopError>> {

@@ -5,8 +5,8 @@ use crate::world::{World, name};
 use tidegate_checkpoints::{
     CallState, Checkpoint, NextAction, decide_end, key, next_action, scope_of_principal,
 };
-use tidegate_core::{Clock as _, Generation, LateAnswer, SessionId, WorkClass};
-use tidegate_governor::{LeftCall, Phase, Upkeep};
+use tidegate_core::{Clock as _, Generation, LateAnswer, OpenCall, SessionId, WorkClass};
+use tidegate_governor::{Phase, Upkeep};
 use tidegate_incidents::{IncidentState, WhoIsNext};
 use tidegate_store::{Store as _, View, transact};
 
@@ -19,8 +19,8 @@ fn s1() -> SessionId {
     name("local/s1")
 }
 
-fn call(id: &str) -> LeftCall {
-    LeftCall {
+fn call(id: &str) -> OpenCall {
+    OpenCall {
         session: s1(),
         component: name("files"),
         tool: "write".to_owned(),

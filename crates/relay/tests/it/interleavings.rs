@@ -255,7 +255,7 @@ impl Play {
         }
         assert_eq!(self.world.holders(), [""; 0], "nothing is in flight any more");
         assert_eq!(self.world.relay.held(), 0);
-        assert_eq!(self.world.relay.calls(&self.world.now), []);
+        assert_eq!(self.world.relay.calls(), []);
         assert_eq!(self.world.relay.next_deadline(), None);
         assert!(self.world.relay.upstream_id(StreamId(1), &RawId::number(1)).is_none());
     }

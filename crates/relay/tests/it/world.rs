@@ -1,10 +1,10 @@
 //! One relay with its gate and a clock, and effects written down so that a test reads as a conversation.
 
 use serde_json::Value;
-use tidegate_core::{BootId, Generation, Now, SessionId, WallTime, WorkClass};
+use tidegate_core::{BootId, Generation, Now, OpenCall, SessionId, WallTime, WorkClass};
 use tidegate_drain::Gate;
 use tidegate_relay::{
-    Classified, Classifier, Effect, InitializeResult, List, ListCache, LostCall, RawId, Relay, RelayConfig,
+    Classified, Classifier, Effect, InitializeResult, List, ListCache, RawId, Relay, RelayConfig,
     ServerFacts, StreamId,
 };
 
@@ -138,7 +138,10 @@ pub(crate) fn show(effects: &[Effect]) -> Vec<String> {
 }
 
 fn show_one(effect: &Effect) -> String {
-    let lost = |call: &LostCall| format!("{} {} g{}", call.session, call.tool, call.generation);
+    let lost = |call: &OpenCall| {
+        let generation = call.id.split('-').next().unwrap_or_default();
+        format!("{} {} g{generation}", call.session, call.tool)
+    };
     match effect {
         Effect::MarkForwarding { stream, id, class, tool, .. } => {
             format!("mark {stream}#{id} {class} {tool}")

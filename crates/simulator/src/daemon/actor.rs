@@ -12,7 +12,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use tidegate_core::{Clock as _, Generation, IncidentId, ProcessIdentity, SessionId, Timer as _};
+use tidegate_core::{Generation, IncidentId, ProcessIdentity, SessionId, Timer as _};
 use tidegate_governor::Supervision;
 use tidegate_incidents::IncidentKind;
 use tidegate_relay::{Effect, Pages, Relay, StreamId, Unavailable};
@@ -230,10 +230,6 @@ impl Actor {
         let mut sessions: Vec<SessionId> = self.relay.streams().map(|(_, session)| session.clone()).collect();
         sessions.sort();
         sessions.dedup();
-        Seen {
-            generation: self.relay.generation(),
-            calls: self.relay.calls(&self.ctx.world.clock.now()),
-            sessions,
-        }
+        Seen { generation: self.relay.generation(), calls: self.relay.calls(), sessions }
     }
 }

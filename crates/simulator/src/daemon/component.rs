@@ -5,11 +5,12 @@ use crate::channel::{Receiver, Sender, channel};
 use crate::world::{KeptCall, Said};
 use std::sync::Arc;
 use tidegate_core::{
-    ComponentName, Generation, IncidentId, OperationId, ProcessIdentity, SessionId, WorkClass,
+    CallState, ComponentName, Generation, IncidentId, OpenCall, OperationId, ProcessIdentity, SessionId,
+    WorkClass,
 };
 use tidegate_drain::Gate;
 use tidegate_governor::Verified;
-use tidegate_relay::{CallFact, Marked, RawId, ServerFacts, StreamFacts, StreamId};
+use tidegate_relay::{Marked, RawId, ServerFacts, StreamFacts, StreamId};
 
 /// What the actor is told.
 pub(super) enum Msg {
@@ -59,7 +60,7 @@ pub(super) struct Resumed {
 /// What an actor shows of itself.
 pub(super) struct Seen {
     pub(super) generation: Generation,
-    pub(super) calls: Vec<CallFact>,
+    pub(super) calls: Vec<(OpenCall, CallState)>,
     pub(super) sessions: Vec<SessionId>,
 }
 

@@ -8,11 +8,10 @@ use crate::world::World;
 use std::fmt::Display;
 use std::sync::Arc;
 use tidegate_checkpoints::{Actions, Checkpoints};
-use tidegate_core::{ComponentName, Entropy as _, IncidentId, LateAnswer, Now, SessionId};
-use tidegate_governor::{Components, LaunchIdentity, LeftCall, Replacement, Upkeep};
+use tidegate_core::{ComponentName, Entropy as _, IncidentId, LateAnswer, Now, OpenCall, SessionId};
+use tidegate_governor::{Components, LaunchIdentity, Replacement, Upkeep};
 use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
-use tidegate_relay::LostCall;
 use tidegate_store::Store;
 
 pub(super) struct Context {
@@ -74,38 +73,28 @@ impl Context {
     }
 
     /// Records that the outcome of a call will never be known: durable before its session is answered.
-    pub(super) async fn lost(&self, call: &LostCall) {
+    pub(super) async fn lost(&self, call: &OpenCall) {
         self.registry.set_unsure(&call.session, true);
-        let recorded = self.upkeep.unknown(&left(call)).await;
+        let recorded = self.upkeep.unknown(call).await;
         self.recorded(call, "a call of unknown outcome could not be recorded", recorded);
     }
 
     /// Records that the client of a call is gone and its server isn't.
-    pub(super) async fn detached(&self, call: &LostCall) {
-        let recorded = self.upkeep.detached(&left(call)).await;
+    pub(super) async fn detached(&self, call: &OpenCall) {
+        let recorded = self.upkeep.detached(call).await;
         self.recorded(call, "a call without a client could not be recorded", recorded);
     }
 
     /// Records how a call was answered that nobody waits for any more.
-    pub(super) async fn answered_late(&self, call: &LostCall, answer: LateAnswer) {
-        let recorded = self.upkeep.answered_late(&left(call), answer).await;
+    pub(super) async fn answered_late(&self, call: &OpenCall, answer: LateAnswer) {
+        let recorded = self.upkeep.answered_late(call, answer).await;
         self.recorded(call, "a late answer could not be recorded", recorded);
     }
 
-    fn recorded<T, E: Display>(&self, call: &LostCall, what: &str, recorded: Result<T, E>) {
+    fn recorded<T, E: Display>(&self, call: &OpenCall, what: &str, recorded: Result<T, E>) {
         if self.grumble(what, recorded).is_none() {
             self.world.see(Seen::NotRecorded { sessions: vec![call.session.clone()] });
         }
-    }
-}
-
-fn left(call: &LostCall) -> LeftCall {
-    LeftCall {
-        session: call.session.clone(),
-        component: call.component.clone(),
-        tool: call.tool.to_string(),
-        class: call.class,
-        id: format!("{}-{}", call.generation, call.call),
     }
 }
 

@@ -1,15 +1,15 @@
 //! The governor's hands: gates, servers and sessions of this daemon. Does what it is told, and reports.
 
-use super::component::{Handle, Msg};
+use super::component::{Handle, Msg, Seen as Look};
 use super::context::{Context, replaced};
 use super::revive::{handshake, spawn};
 use crate::observe::Seen;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tidegate_checkpoints::{Actions, CallFact, CallState, Draft};
+use tidegate_checkpoints::{Draft, Served, survey};
 use tidegate_core::{
     BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
-    ProcessIdentity, SessionId, Timer as _, planted::is_planted,
+    ProcessIdentity, Timer as _, planted::is_planted,
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
@@ -224,45 +224,18 @@ impl Actuator for Plant {
 
     fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
         Box::pin(async move {
-            let covers: BTreeSet<ComponentName> = scope.iter().cloned().collect();
-            let mut drafts: BTreeMap<SessionId, Draft> = BTreeMap::new();
+            let mut served = Vec::new();
             for handle in self.in_scope(scope) {
-                let Some(seen) = handle.ask(|seen| Msg::Look { seen }).await else { continue };
-                for session in &seen.sessions {
-                    let draft = drafts.entry(session.clone()).or_insert_with(|| Draft::new(session.clone()));
-                    draft.covers.clone_from(&covers);
-                    draft.generations.insert(handle.name.clone(), seen.generation);
-                    draft.actions.add.extend(self.reset(&handle.name));
-                }
-                for call in seen.calls {
-                    let draft = drafts
-                        .entry(call.session.clone())
-                        .or_insert_with(|| Draft::new(call.session.clone()));
-                    draft.covers.clone_from(&covers);
-                    draft.calls.push(CallFact {
-                        id: format!("{}-{}", seen.generation, call.number),
-                        component: handle.name.clone(),
-                        tool: call.tool.to_string(),
-                        class: call.class,
-                        state: match call.state {
-                            tidegate_relay::CallState::Queued => CallState::Queued,
-                            tidegate_relay::CallState::Written => CallState::Written,
-                            tidegate_relay::CallState::Detached => CallState::Detached,
-                        },
-                    });
-                }
+                let seen: Option<Look> = handle.ask(|seen| Msg::Look { seen }).await;
+                served.extend(seen.map(|seen| Served {
+                    component: handle.name.clone(),
+                    generation: seen.generation,
+                    sessions: seen.sessions,
+                    calls: seen.calls,
+                }));
             }
-            // Who isn't connected now comes back to another server as well.
-            for known in self.ctx.acquainted(scope).await {
-                let concerned = scope.iter().filter(|name| known.generations.contains_key(*name));
-                let draft = Draft::new(known.session.clone());
-                drafts.entry(known.session).or_insert_with(|| Draft {
-                    actions: Actions::add(concerned.filter_map(|name| self.reset(name))),
-                    covers: covers.clone(),
-                    ..draft
-                });
-            }
-            drafts.into_values().collect()
+            let acquainted = self.ctx.acquainted(scope).await;
+            survey(scope, served, acquainted, |name| self.reset(name))
         })
     }
 

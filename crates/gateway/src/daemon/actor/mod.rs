@@ -304,7 +304,7 @@ impl Actor {
             skipped_lines: handle.map_or(0, ServerHandle::junk_lines) + self.relay.counters().junk_lines,
             wanted: self.wanted().cloned(),
             is_idle: self.up.is_none() && self.reviving.is_none() && self.is_alone(),
-            calls: self.relay.calls(&self.ctx.now()),
+            calls: self.relay.calls(),
             sessions,
         }
     }
