@@ -3,7 +3,7 @@
 use crate::bounds::cut;
 use crate::change::{change, load};
 use crate::pending;
-use crate::{CallFact, Checkpoint, CheckpointError, Clear};
+use crate::{CallFact, CallState, Checkpoint, CheckpointError, Clear};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::planted::is_planted;
@@ -128,7 +128,9 @@ fn write(
 
 fn apply(c: &mut Checkpoint, draft: &Draft, now: &Now) -> Result<(), CheckpointError> {
     let news = |call: &&CallFact| !c.calls.iter().any(|old| old.state == call.state && same_call(old, call));
-    let lost = draft.calls.iter().filter(|call| call.is_unanswered()).filter(news);
+    let untold =
+        |call: &&CallFact| call.state == CallState::Detached && is_planted("what-goes-on-is-not-told");
+    let lost = draft.calls.iter().filter(|call| call.is_unanswered() && !untold(call)).filter(news);
     let mut add: Vec<NextAction> = lost
         .map(|call| NextAction::VerifyThenRetry {
             component: call.component.clone(),

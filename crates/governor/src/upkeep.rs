@@ -6,18 +6,28 @@ use crate::{GovernorError, Stamp, of_orphan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_checkpoints::{
-    CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint,
-    scope as scope_of_sessions,
+    CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint, decide_end,
+    scope as scope_of_sessions, scope_of_principal,
 };
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, OpenCall, SessionId,
+    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, OpenCall,
+    PrincipalName, SessionId,
 };
 use tidegate_incidents::{
     Incident, IncidentKind, IncidentState, Report, Severity, WhoIsNext, decide_recovered, decide_report,
 };
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
 use tidegate_store::{Decision, Scope, Store, View, transact};
+
+/// What is left to do when a session has been ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EndedSession {
+    /// The connections to close.
+    pub cut: Vec<String>,
+    /// The incidents of its calls that go on without a client.
+    pub incidents: Vec<IncidentId>,
+}
 
 /// Records what happens outside of operations. Cheap to clone.
 #[derive(Clone)]
@@ -111,6 +121,39 @@ impl Upkeep {
         Ok(transact(&*self.store, &scope_of(call), decide).await?.reply)
     }
 
+    /// Ends a session, by whom and why. Nobody comes back to it: each call of it that goes on without a client is an
+    /// operator's business from now on, by an incident in the same commit. What is cut off by closing its connections is for
+    /// [`Upkeep::detached`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether the session has ended, all or nothing; ending it again changes nothing.
+    ///
+    /// # Errors
+    /// As [`decide_end`], and the store's.
+    pub async fn end_session(
+        &self,
+        session: &SessionId,
+        by: &PrincipalName,
+        operator: bool,
+        reason: &str,
+    ) -> Result<EndedSession, GovernorError> {
+        let stamp = Stamp::fresh(&*self.entropy);
+        let decide = |view: &View| -> Result<Decision<EndedSession>, GovernorError> {
+            let now = self.clock.now();
+            let ended = decide_end(view, session, by, operator, reason, &now)?;
+            let (mut txn, mut left) = (ended.txn, EndedSession { cut: ended.reply, incidents: Vec::new() });
+            for (nth, call) in left_running(view, session)?.iter().enumerate() {
+                let report = report_to_operator(call, "the server may still be working on it");
+                let reported = decide_report(view, &report, &stamp.incident(nth), &now)?;
+                left.incidents.push(reported.reply.id);
+                txn = txn.and(reported.txn);
+            }
+            Ok(Decision::write(txn, left))
+        };
+        let scope = scope_of_principal(&session.principal).and(tidegate_incidents::scope());
+        Ok(transact(&*self.store, &scope, decide).await?.reply)
+    }
+
     /// Records that a call was answered whose client is gone: its outcome is known now, and told to whoever comes back.
     ///
     /// # Cancel safety
@@ -158,11 +201,8 @@ impl Upkeep {
     pub async fn settle_left(&self) -> Result<usize, GovernorError> {
         let mut settled = 0;
         for checkpoint in tidegate_checkpoints::list(&*self.store).await? {
-            let is_left = |call: &&CallFact| call.is_unanswered() && call.state == CallState::Detached;
-            for call in checkpoint.calls.iter().filter(is_left) {
-                let CallFact { id, component, tool, class, .. } = call.clone();
-                self.unknown(&OpenCall { session: checkpoint.session.clone(), component, tool, class, id })
-                    .await?;
+            for call in checkpoint.calls.into_iter().filter(is_left) {
+                self.unknown(&open_call(&checkpoint.session, call)).await?;
                 settled += 1;
             }
         }
@@ -200,7 +240,29 @@ fn scope_of(call: &OpenCall) -> Scope {
 
 fn has_ended(view: &View, session: &SessionId) -> Result<bool, GovernorError> {
     let checkpoint: Option<Checkpoint> = view.read(&tidegate_checkpoints::key(session))?;
-    Ok(checkpoint.is_some_and(|checkpoint| checkpoint.ended.is_some()))
+    let has_ended = checkpoint.is_some_and(|checkpoint| checkpoint.ended.is_some());
+    Ok(has_ended && !is_planted("a-write-of-an-ended-session-is-nobodys"))
+}
+
+/// The calls of a session that has not ended yet which go on without a client.
+fn left_running(view: &View, session: &SessionId) -> Result<Vec<OpenCall>, GovernorError> {
+    let checkpoint: Option<Checkpoint> = view.read(&tidegate_checkpoints::key(session))?;
+    let Some(Checkpoint { ended: None, calls, .. }) = checkpoint else { return Ok(Vec::new()) };
+    if is_planted("an-end-forgets-what-runs") {
+        return Ok(Vec::new());
+    }
+    let running = calls.into_iter().filter(is_left);
+    Ok(running.map(|call| open_call(session, call)).collect())
+}
+
+/// Whether its client is gone and its server isn't.
+fn is_left(call: &CallFact) -> bool {
+    call.is_unanswered() && call.state == CallState::Detached
+}
+
+fn open_call(session: &SessionId, call: CallFact) -> OpenCall {
+    let CallFact { id, component, tool, class, .. } = call;
+    OpenCall { session: session.clone(), component, tool, class, id }
 }
 
 fn report_of(call: &OpenCall) -> Report {

@@ -89,6 +89,22 @@ pub const BUGS: &[Bug] = &[
         "retried-though-it-may-have-happened",
         "a session is told to repeat a call that may have happened",
     ),
+    bug(
+        7,
+        "what-a-dead-client-left-is-not-said",
+        "a write goes on without its client, and that isn't recorded",
+    ),
+    bug(
+        7,
+        "what-goes-on-is-not-told",
+        "a write that goes on is on record, and nobody who comes back is told",
+    ),
+    bug(7, "an-end-forgets-what-runs", "a session is ended whose write goes on, and no operator is told"),
+    bug(
+        7,
+        "a-write-of-an-ended-session-is-nobodys",
+        "a session is ended in the middle of a write, and no operator is told",
+    ),
     bug(7, "the-wait-outlives-the-restart", "a session is told to wait for a restart that is over"),
     bug(7, "refused-and-told-to-go-on", "a session is refused and told to go on"),
     bug(8, "refused-without-an-incident", "a refused drain leaves no incident"),

@@ -56,6 +56,9 @@ pub(crate) struct Faults {
     /// Kills of keepers.
     #[serde(default)]
     pub(crate) keeper_kills: u32,
+    /// Sessions that an operator ends, whatever they are in the middle of.
+    #[serde(default)]
+    pub(crate) ended_sessions: u32,
 }
 
 /// What a restart does to the state that a server keeps.
@@ -279,6 +282,7 @@ impl Faults {
         faults.freezes = rarely(4);
         faults.suspends = rarely(6);
         faults.keeper_kills = generator(seed, "keeper kills").u32(..3);
+        faults.ended_sessions = generator(seed, "ended sessions").u32(..6).saturating_sub(3);
         faults
     }
 }

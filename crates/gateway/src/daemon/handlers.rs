@@ -247,10 +247,22 @@ async fn end_session(daemon: &Daemon, caller: &Caller, name: &SessionName) -> An
     operators_only(caller, "end sessions")?;
     let all = sessions(daemon).await?;
     let session = documents::find_session(&all, caller, name)?.session.clone();
-    let ended =
-        daemon.ctx.checkpoints.end(&session, caller.name(), caller.is_operator(), "ended by command").await;
-    let cut = ended.map_err(checkpoint_failure)?;
-    daemon.registry.cut(&cut, "the session was ended by an operator").await;
+    let ended = daemon
+        .ctx
+        .upkeep
+        .end_session(&session, caller.name(), caller.is_operator(), "ended by command")
+        .await;
+    let ended = ended.map_err(|error| match error {
+        GovernorError::Checkpoints(error) => checkpoint_failure(error),
+        error => governor_failure(&error),
+    })?;
+    for incident in ended.incidents {
+        say_of(
+            &[("incident", &incident)],
+            &format!("incident {incident}: {session} has left a running call"),
+        );
+    }
+    daemon.registry.cut(&ended.cut, "the session was ended by an operator").await;
     daemon.plant.over(&session).await;
     let all = sessions(daemon).await?;
     let rows: Vec<Checkpoint> = all.into_iter().filter(|c| c.session == session).collect();

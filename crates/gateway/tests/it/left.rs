@@ -110,6 +110,17 @@ fn a_session_that_is_ended_in_the_middle_of_a_write_leaves_an_incident_until_it_
 }
 
 #[test]
+fn so_does_one_whose_client_was_dead_already() {
+    let rig = rig();
+    let latch = left(&rig, "shared", "s1");
+    rig.ops(&["sessions", "end", "s1"]).done();
+    let open = rig.open_incidents();
+    assert_eq!((open.len(), &open[0]["who_is_next"]), (1, &json!("operator")));
+    latch.open();
+    eventually("the answer settles it", || rig.open_incidents().is_empty());
+}
+
+#[test]
 fn whoever_takes_a_session_over_knows_of_the_write_that_it_was_in() {
     let rig = rig();
     let mut client = rig.connect_apart("shared", "s1");

@@ -2,13 +2,11 @@
 
 use crate::support::finish;
 use crate::world::{World, name};
-use tidegate_checkpoints::{
-    CallState, Checkpoint, NextAction, decide_end, key, next_action, scope_of_principal,
-};
-use tidegate_core::{Clock as _, Generation, LateAnswer, OpenCall, SessionId, WorkClass};
+use tidegate_checkpoints::{CallState, Checkpoint, NextAction, key, next_action};
+use tidegate_core::{Generation, IncidentId, LateAnswer, OpenCall, SessionId, WorkClass};
 use tidegate_governor::{Phase, Upkeep};
 use tidegate_incidents::{IncidentState, WhoIsNext};
-use tidegate_store::{Store as _, View, transact};
+use tidegate_store::{Store as _, View};
 
 fn upkeep(world: &World) -> Upkeep {
     let parts = world.parts();
@@ -57,9 +55,8 @@ fn tell(world: &World) {
     finish(sessions.told(&resume)).unwrap();
 }
 
-fn end(world: &World) {
-    let decide = |view: &View| decide_end(view, &s1(), &name("ops"), true, "over", &world.clock.now());
-    finish(transact(&world.store.inner, &scope_of_principal(&name("local")), decide)).unwrap();
+fn end(world: &World) -> Vec<IncidentId> {
+    finish(upkeep(world).end_session(&s1(), &name("ops"), true, "over")).unwrap().incidents
 }
 
 #[test]
@@ -113,6 +110,24 @@ fn when_its_server_or_its_daemon_dies_the_outcome_is_unknown_and_that_is_told_ag
 }
 
 #[test]
+fn an_end_reports_what_goes_on_without_a_client_and_nothing_twice() {
+    let world = World::of(&["files"]);
+    let upkeep = upkeep(&world);
+    finish(upkeep.detached(&call("1-1"))).unwrap();
+    finish(upkeep.unknown(&call("1-2"))).unwrap();
+    finish(upkeep.detached(&call("1-3"))).unwrap();
+    finish(upkeep.answered_late(&call("1-3"), LateAnswer::Result)).unwrap();
+    let [id] = &end(&world)[..] else { panic!("of one call") };
+    assert_eq!(end(&world), [], "it has ended already");
+    let of_it =
+        |world: &World| world.open_incidents().into_iter().filter(|it| it.id == *id).collect::<Vec<_>>();
+    let [incident] = &of_it(&world)[..] else { panic!("one incident") };
+    assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 1));
+    finish(upkeep.answered_late(&call("1-1"), LateAnswer::Result)).unwrap();
+    assert_eq!(of_it(&world), [], "its answer settles it");
+}
+
+#[test]
 fn of_a_session_that_was_ended_it_is_an_operators_business_until_the_answer_comes() {
     let world = World::of(&["files"]);
     let upkeep = upkeep(&world);
@@ -135,8 +150,7 @@ fn a_call_of_an_ended_session_whose_server_dies_is_one_incident_that_stays() {
     let world = World::of(&["files"]);
     let upkeep = upkeep(&world);
     finish(upkeep.detached(&call("1-1"))).unwrap();
-    end(&world);
-    finish(upkeep.detached(&call("1-1"))).unwrap();
+    assert_eq!(end(&world).len(), 1);
     finish(upkeep.unknown(&call("1-1"))).unwrap();
     let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
     assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 2));

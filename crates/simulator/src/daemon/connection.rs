@@ -52,6 +52,12 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
         stream,
     };
     daemon.registry.opened(&id, connection);
+    // Somebody may have cut the session off before this connection could be found.
+    let now = ctx.grumble("a session could not be read", ctx.checkpoints.get(&session).await).flatten();
+    if now.is_some_and(|now| now.streams.iter().all(|stream| stream.stream != id)) {
+        daemon.registry.closed(&id);
+        return shim.send(ToShim::Refused { retry: false });
+    }
     let owner = Owner { session: session.clone(), process: Some(hello.client) };
     let leases = ctx.grumble("a session's leases could not be adopted", ctx.leases.reattach(&owner).await);
     let held: Vec<Fact> = leases.iter().flatten().map(|key| Fact::LeaseHeld(key.to_string())).collect();

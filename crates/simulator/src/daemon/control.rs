@@ -65,6 +65,7 @@ pub(crate) enum Request {
     Incidents,
     Acknowledge { id: IncidentId },
     Resolve { id: IncidentId },
+    EndSession { session: SessionId },
 }
 
 /// What was asked for, or why not.
@@ -226,6 +227,15 @@ async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> A
 async fn of_operator(daemon: &Daemon, caller: &Caller, request: Request) -> Answer {
     let ctx = &daemon.ctx;
     match request {
+        Request::EndSession { session } if caller.is_operator() => {
+            match ctx.upkeep.end_session(&session, caller.name(), true, "ended by command").await {
+                Ok(ended) => {
+                    daemon.registry.cut(&ended.cut).await;
+                    Answer::Done
+                }
+                Err(error) => no(error),
+            }
+        }
         Request::Leases => ctx.leases.list().await.map_or_else(no, Answer::Leases),
         Request::Adopt { key, to } if caller.is_operator() => {
             let lease = match ctx.leases.get(&key).await {

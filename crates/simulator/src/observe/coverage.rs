@@ -60,7 +60,7 @@ const NEXT_ACTIONS: [&str; 9] = [
     "ContactOperator",
 ];
 /// What is counted beside the four kinds, and has to be reached like them.
-const MARKS: [&str; 27] = [
+const MARKS: [&str; 29] = [
     "answered during a drain",
     "approval by one who may",
     "approval by one who may not",
@@ -84,6 +84,8 @@ const MARKS: [&str; 27] = [
     "released late",
     "second daemon refused",
     "server kept by its keeper",
+    "session ended",
+    "session ended in the middle of a write",
     "store restored",
     "tried to release another's lease",
     "worked under a fence",
@@ -176,6 +178,13 @@ impl Coverage {
                     } else {
                         "worked under a lease"
                     });
+                }
+            }
+            Seen::Ended { session } => {
+                self.mark("session ended");
+                let mut its = truth.calls.values().filter(|it| it.session == *session);
+                if its.any(|it| truth.is_running(it)) {
+                    self.mark("session ended in the middle of a write");
                 }
             }
             Seen::LateAnswer { .. } => self.mark("late answer found"),

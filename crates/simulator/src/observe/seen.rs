@@ -299,6 +299,14 @@ pub(crate) enum Seen {
         action: String,
         prompt: String,
     },
+    /// An operator is about to end a session.
+    Ending {
+        session: SessionId,
+    },
+    /// An operator was told that a session has ended, and that what it was in the middle of is on record.
+    Ended {
+        session: SessionId,
+    },
     /// The daemon could not record something about these sessions, because its store refused.
     NotRecorded {
         sessions: Vec<SessionId>,

@@ -24,6 +24,10 @@ pub(crate) struct Call {
     pub(crate) executing_since: Option<u64>,
     /// Its session, or an operator, has given its lease away since it was made.
     pub(crate) let_go: bool,
+    /// How many daemons there had been by then, with the one that has forwarded it.
+    pub(crate) daemons: u64,
+    /// Its client has read that of its shim alone, which has no daemon.
+    pub(crate) answered_by_shim: bool,
     /// How long it took until its client had an answer.
     pub(crate) latency_ms: Option<u64>,
     /// Something happened to its component while it was under way.
@@ -107,9 +111,21 @@ pub(crate) struct Truth {
     /// Operations that were seen to have failed.
     pub(crate) failed: BTreeSet<OperationId>,
     pub(crate) daemon: bool,
+    /// How many daemons there have been.
+    daemons: u64,
+    /// Sessions that an operator has begun to end, and in which step they last did: whoever comes then begins anew.
+    pub(crate) ending: BTreeMap<SessionId, u64>,
 }
 
 impl Truth {
+    /// A call that goes on in its server, that may change something, and of which the daemon that lives has told nobody
+    /// how it ended.
+    pub(crate) fn is_running(&self, call: &Call) -> bool {
+        let told = call.outcome.is_some() && !call.answered_by_shim;
+        let goes_on = call.class.is_unsafe() && call.executing_since.is_some() && !call.owed;
+        goes_on && !told && self.daemon && call.daemons == self.daemons
+    }
+
     pub(crate) fn new(world: &World) -> Self {
         let plans = &world.story.components;
         let component = |timeout: bool| ComponentTruth { times_out: timeout, ..ComponentTruth::default() };
@@ -138,13 +154,19 @@ impl Truth {
             warned: BTreeSet::new(),
             failed: BTreeSet::new(),
             daemon: false,
+            daemons: 0,
+            ending: BTreeMap::new(),
         }
     }
 
     /// Takes in one thing that was seen.
     pub(crate) fn learn(&mut self, seen: &Seen) {
         match seen {
-            Seen::DaemonStarted => self.daemon = true,
+            Seen::DaemonStarted => {
+                self.daemon = true;
+                self.daemons += 1;
+            }
+            Seen::Ending { session } => drop(self.ending.insert(session.clone(), self.step)),
             Seen::DaemonDied => self.daemon_died(),
             Seen::Started { component, generation, pid, .. } => {
                 self.component(component, |it| {
@@ -191,6 +213,8 @@ impl Truth {
                     sent_in: self.step,
                     admitted_after: (0, 0),
                     executing_since: None,
+                    daemons: 0,
+                    answered_by_shim: false,
                     let_go: false,
                     latency_ms: None,
                     disturbed: !calm || !connected,
@@ -209,8 +233,10 @@ impl Truth {
                 let step = self.step;
                 let of_it = self.calls.get(call).and_then(|it| self.components.get(&it.component));
                 let looked = of_it.map(|it| it.looked_at_leases).unwrap_or_default();
+                let daemons = self.daemons;
                 self.call(call, |it| {
                     it.received += 1;
+                    it.daemons = daemons;
                     it.executing_since = Some(step);
                     it.admitted_after = looked;
                 });
@@ -228,10 +254,11 @@ impl Truth {
                     it.left = false;
                 });
             }
-            Seen::Delivered { call, outcome, .. } => {
+            Seen::Delivered { call, outcome, local } => {
                 let now_ms = self.now_ms;
                 self.call(call, |it| {
                     it.answers += 1;
+                    it.answered_by_shim = *local;
                     it.latency_ms = Some(now_ms - it.sent_ms);
                     it.outcome = Some(outcome.clone());
                 });
@@ -274,7 +301,11 @@ impl Truth {
             }
             Seen::ToldNothing { operation } => drop(self.told_nothing.insert(operation.clone())),
             Seen::Restored => self.restored(),
-            Seen::Mark(_) | Seen::LateAnswerLost { .. } | Seen::Released { .. } | Seen::ReadOwn { .. } => {}
+            Seen::Mark(_)
+            | Seen::Ended { .. }
+            | Seen::LateAnswerLost { .. }
+            | Seen::Released { .. }
+            | Seen::ReadOwn { .. } => {}
             Seen::Told { operation, phase } => {
                 let told = self.told.entry(operation.clone()).or_insert(*phase);
                 *told = (*told).max(*phase);

@@ -3,13 +3,16 @@
 use crate::daemon::{Answer, Request, Wish};
 use crate::executor::Group;
 use crate::observe::Seen;
-use crate::story::name;
+use crate::story::{SessionPlan, name};
 use crate::world::{BROKEN, World};
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
 use tidegate_governor::{Caller, Operation, Phase};
 use tidegate_incidents::{Incident, IncidentKind};
 use tidegate_leases::LeaseState;
+
+/// An operator who cleans up after a client that was killed does so within so long: some of what it was in still runs.
+const CLEANED_UP_AFTER_MS: u64 = 120;
 
 pub(crate) fn arrive(world: &Arc<World>) {
     for operator in &world.story.operators {
@@ -19,6 +22,9 @@ pub(crate) fn arrive(world: &Arc<World>) {
         } else {
             comes(world, operator, operates);
         }
+    }
+    if let Some(first) = world.story.operators.first() {
+        comes(world, Caller::operator(name(first)), ends_sessions);
     }
     for agent in &world.story.agents {
         comes(world, Caller::principal(name(agent)), approves);
@@ -170,6 +176,42 @@ async fn looks_at_incidents(world: &Arc<World>, operator: &Caller, rng: &mut fas
     world.say(operator.name(), format!("looks at {id}: {}", incident.title));
     let request = if rng.bool() { Request::Acknowledge { id } } else { Request::Resolve { id } };
     ask(world, operator, None, request).await;
+}
+
+/// Ends sessions, whatever they are in the middle of.
+async fn ends_sessions(world: Arc<World>, operator: Caller) {
+    let mut rng = world.generator("ended sessions");
+    let mut at_ms: Vec<u64> =
+        (0..world.story.faults.ended_sessions).map(|_| rng.u64(..world.story.chaos_ms)).collect();
+    at_ms.sort_unstable();
+    for at_ms in at_ms {
+        world.executor.sleep(at_ms.saturating_sub(world.executor.now_ms())).await;
+        let Some(plan) = rng.choice(&world.story.sessions) else { return };
+        end(&world, &operator, plan).await;
+    }
+}
+
+/// Somebody cleans up after a client that was killed, in worlds in which sessions are ended.
+pub(crate) async fn cleans_up(world: &Arc<World>, plan: &SessionPlan) {
+    if let (1.., Some(first)) = (world.story.faults.ended_sessions, world.story.operators.first()) {
+        world.executor.sleep(CLEANED_UP_AFTER_MS).await;
+        end(world, &Caller::operator(name(first)), plan).await;
+    }
+}
+
+async fn end(world: &Arc<World>, operator: &Caller, plan: &SessionPlan) {
+    // Of two clients that come under one name nobody could say afterwards which one has it.
+    if world.story.sessions.iter().filter(|it| it.session == plan.session).count() > 1 {
+        return;
+    }
+    let session = SessionId::new(name("local"), name(&plan.session));
+    world.say(operator.name(), format!("ends {session}"));
+    world.see(Seen::Ending { session: session.clone() });
+    let asked = Request::EndSession { session: session.clone() };
+    if let Some(Answer::Done) = ask(world, operator, None, asked).await {
+        world.say(operator.name(), format!("has ended {session}"));
+        world.see(Seen::Ended { session });
+    }
 }
 
 /// Hands orphaned leases over to a session that is there.

@@ -1,7 +1,7 @@
 //! A session: a client process with a shim per component, and whoever sits before it, in their manner.
 
 use super::Busy;
-use super::operators::{approve, ask, restart};
+use super::operators::{approve, ask, cleans_up, restart};
 use super::shim::{Call, Says, Shim};
 use crate::chance::happens;
 use crate::channel::{Receiver, Sender, channel};
@@ -109,6 +109,7 @@ impl Person {
             54..62 if forgetful => {
                 self.leaves(client).await;
                 let client = self.starts_client().await;
+                self.resumes().await;
                 if self.rng.bool() {
                     self.gives_back_late().await;
                 }
@@ -243,6 +244,7 @@ impl Person {
         self.world.dies(&client.process);
         self.stale.extend(std::mem::take(&mut self.held).into_values());
         let away = self.rng.u64(50..9_000);
+        cleans_up(&self.world, &self.plan).await;
         self.world.executor.sleep(away).await;
     }
 

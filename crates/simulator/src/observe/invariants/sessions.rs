@@ -18,7 +18,7 @@ pub(super) fn durable_checkpoints(observed: &Observation<'_>) -> Found {
                 Fact::Subscription(..) => observed.truth.unrecorded.contains(session),
                 Fact::Lease(key) => observed.durable.leases.get(key).is_some_and(|it| was_lost(it, session)),
                 Fact::Attached | Fact::Note(_) => false,
-            };
+            } || observed.truth.ending.contains_key(session);
             let fact =
                 facts.iter().find(|fact| !excused(fact) && !checkpoint.is_some_and(|c| covers(c, fact)))?;
             Some(format!("{session} was told that {fact:?} is kept, and it is not durable"))
@@ -144,6 +144,7 @@ fn ended_silently(observed: &Observation<'_>, key: &str, lease: &Lease) -> Found
 /// be unknown is on record.
 pub(super) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
     observed.news.iter().find_map(|seen| match seen {
+        Seen::Ended { session } => left_behind(observed, session),
         Seen::Delivered { call, outcome: Outcome::Refused(refused), local } => {
             if refused.action.is_empty() || refused.prompt.is_empty() {
                 return Some(format!("{call} is refused ({}) without a next action", refused.kind));
@@ -173,16 +174,35 @@ pub(super) fn resume_or_next_action(observed: &Observation<'_>) -> Found {
                 return Some(format!("{session} comes back and is told nothing"));
             }
             let truth = observed.truth;
-            if action != "Continue" || truth.unrecorded.contains(session) || truth.warned.contains(session) {
+            let told = action == "VerifyThenRetry" || truth.warned.contains(session);
+            if told || truth.unrecorded.contains(session) {
                 return None;
             }
-            let is_left =
-                |it: &Call| it.session == *session && it.left && it.class.is_unsafe() && it.received > 0;
-            let (call, _) = truth.calls.iter().find(|(_, it)| is_left(it))?;
-            Some(format!("{session} is told to go on, and {call} of a client of it that died may be running"))
+            // Of what a session was at that was ended since, its operator was told.
+            let ending = truth.ending.get(session);
+            let its = |it: &Call| it.session == *session && ending.is_none_or(|ending| it.sent_in > *ending);
+            let is_left = |it: &Call| it.left && it.class.is_unsafe() && it.received > 0;
+            let (call, _) = truth.calls.iter().find(|(_, it)| its(it) && is_left(it))?;
+            Some(format!("{session} is told {action}, and {call} of a client of it that died may be running"))
         }
         _ => None,
     })
+}
+
+/// A call that a session was in when it was ended, and of which nothing tells an operator.
+fn left_behind(observed: &Observation<'_>, session: &SessionId) -> Found {
+    let truth = observed.truth;
+    let ending = truth.ending.get(session)?;
+    let began = |it: &Call| it.executing_since.is_some_and(|since| since < *ending);
+    let mut calls = truth.calls.iter().filter(|(_, it)| it.session == *session && began(it));
+    let untold = |it: &Call| {
+        let of_it = format!("{}/{session}/", it.component);
+        let mut incidents = observed.durable.incidents.values();
+        !incidents.any(|it| it.kind == IncidentKind::OutcomeUnknown && it.dedup.starts_with(&of_it))
+    };
+    let (call, _) = calls.find(|(_, it)| truth.is_running(it) && untold(it))?;
+    let excused = truth.unrecorded.contains(session);
+    (!excused).then(|| format!("{session} was ended in the middle of {call}, and no operator is told"))
 }
 
 /// Whether the next action is one that a refusal of this kind has.

@@ -461,6 +461,15 @@ fn a_refusal_without_a_next_action_and_an_unrecorded_unknown_outcome_are_named()
         scene.knows(Seen::Left { call: "c".into() }).sees(told("Continue"))
     };
     check(rule, left(false), left(true), "may be running");
+    let ended = |finished: bool| {
+        let mut scene =
+            Scene::new().knows(Seen::DaemonStarted).call("c", WorkClass::Mutating).knows(gets("c"));
+        scene.truth.step = 1;
+        let seen = finished.then(|| Seen::Finished { call: "c".into() });
+        let scene = seen.into_iter().fold(scene.knows(Seen::Ending { session: s1() }), Scene::knows);
+        scene.sees(Seen::Ended { session: s1() })
+    };
+    check(rule, ended(true), ended(false), "in the middle of c, and no operator is told");
 }
 
 impl Scene {
