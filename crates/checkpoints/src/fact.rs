@@ -100,7 +100,7 @@ fn apply(c: &mut Checkpoint, fact: &Fact, now: &Now) -> Result<(), CheckpointErr
         Fact::LeaseHeld(lease) => {
             fits("lease key", lease, MAX_FACT_BYTES)?;
             c.leases.insert(lease.clone());
-            let lost = NextAction::ReacquireLease { lease: lease.clone() };
+            let lost = NextAction::ReacquireLease { lease: lease.clone(), unnamed: false };
             pending::change(c, &[Clear::About(lost)], &[], now);
         }
         Fact::LeaseGone(lease) => {

@@ -94,7 +94,7 @@ fn about(action: &NextAction) -> (&'static str, Option<&str>, Option<&str>) {
         NextAction::WaitForRestart { component, .. }
         | NextAction::RefreshTools { component, .. }
         | NextAction::StateReset { component } => (Some(component.as_str()), None),
-        NextAction::ReacquireLease { lease } => (Some(lease.as_str()), None),
+        NextAction::ReacquireLease { lease, .. } => (Some(lease.as_str()), None),
         NextAction::RequestApproval { operation } => (Some(operation.as_str()), None),
         NextAction::ContactOperator { incident } => (incident.as_ref().map(IncidentId::as_str), None),
         _ => (None, None),
@@ -143,7 +143,7 @@ pub(crate) fn change(checkpoint: &mut Checkpoint, clear: &[Clear], add: &[NextAc
     checkpoint.pending.retain(|p| !clear.iter().any(|c| c.takes(p)));
     for action in add.iter().filter(|a| **a != NextAction::Continue) {
         // What is to be acquired again isn't held any more.
-        if let NextAction::ReacquireLease { lease } = action {
+        if let NextAction::ReacquireLease { lease, .. } = action {
             checkpoint.leases.remove(lease);
         }
         queue(checkpoint, action, now);

@@ -53,6 +53,9 @@ pub enum NextAction {
     ReacquireLease {
         /// The resource.
         lease: String,
+        /// Whether that is only the rule for its name, which the call's arguments don't fill in: nobody can hold it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unnamed: bool,
     },
     /// The tools are not what they were.
     RefreshTools {
@@ -107,12 +110,19 @@ impl NextAction {
                 "{component} is being restarted and takes no new work. Wait {} s, then make the call again; it did not reach the server.",
                 retry_after_ms.div_ceil(1_000).max(1)
             ),
-            Self::ReacquireLease { lease } => {
+            Self::ReacquireLease { lease, unnamed: true } => format!(
+                "The call's arguments do not say which lease it needs: its name is {lease}, and what stands in braces is missing, is there \
+                 twice, or is neither text nor a number. Correct the call; nothing can be acquired under that name for it."
+            ),
+            Self::ReacquireLease { lease, unnamed: false } => {
                 format!("You do not hold the lease {lease}. Acquire it with lease_acquire, read what it protects again, then retry.")
             }
             Self::RefreshTools { component, added, removed } => {
-                let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                format!("The tools of {component} have changed (new: {}; gone: {}). List them again before the next call.", list(added), list(removed))
+                // One that was called and is gone is told alone: of the others nothing is said, and not that there are none.
+                let list = |what, names: &[String]| (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")));
+                let changes: Vec<String> = [list("new", added), list("gone", removed)].into_iter().flatten().collect();
+                let changes = if changes.is_empty() { String::new() } else { format!(" ({})", changes.join("; ")) };
+                format!("The tools of {component} have changed{changes}. List them again before the next call.")
             }
             Self::StateReset { component } => format!(
                 "{component} was restarted and kept its state in memory: set up again whatever you had set up in it, then continue."
@@ -177,6 +187,22 @@ mod tests {
             assert!(json["prompt"].as_str().unwrap().contains(said), "{json}");
             assert_eq!(serde_json::from_value::<NextAction>(json).unwrap(), verify(answer));
         }
+    }
+
+    #[test]
+    fn nothing_is_said_of_tools_that_nobody_looked_at() {
+        #[track_caller]
+        fn check(added: &[&str], removed: &[&str], expected: &str) {
+            let names = |of: &[&str]| of.iter().map(ToString::to_string).collect();
+            let component = "files".parse().unwrap();
+            let action = NextAction::RefreshTools { component, added: names(added), removed: names(removed) };
+            let end = "List them again before the next call.";
+            assert_eq!(action.prompt(), format!("The tools of files have changed{expected}. {end}"));
+        }
+        check(&["a", "b"], &["c"], " (new: a, b; gone: c)");
+        check(&["a"], &[], " (new: a)");
+        check(&[], &["c"], " (gone: c)");
+        check(&[], &[], "");
     }
 
     #[test]

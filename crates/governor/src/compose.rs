@@ -269,7 +269,7 @@ impl<'a> Commit<'a> {
                 self.report(&report)?;
             }
             if let LeaseEffect::Lost { key, session, .. } = effect {
-                let lost = NextAction::ReacquireLease { lease: key.as_str().to_owned() };
+                let lost = NextAction::ReacquireLease { lease: key.as_str().to_owned(), unnamed: false };
                 self.actions.entry(session.clone()).or_default().add.push(lost);
             }
         }

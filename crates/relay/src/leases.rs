@@ -55,6 +55,15 @@ pub enum LeaseRuleError {
     },
 }
 
+/// A lease that a call needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Needed {
+    /// Its name, or the rule for it.
+    pub(crate) lease: String,
+    /// Whether the call's arguments don't name it. Then nobody holds it, not even who has a lease that is called like the rule.
+    pub(crate) unnamed: bool,
+}
+
 impl LeaseRules {
     /// Rules of globs on tool names and lease names with arguments in braces: `("write_*", "files/{/path}")`.
     ///
@@ -75,10 +84,14 @@ impl LeaseRules {
     }
 
     /// The leases that a call needs. One that can't be named, because an argument isn't there, is there twice or is neither
-    /// text nor number, is named by its rule: nobody holds it.
-    fn needed(&self, tool: &str, call: &Message) -> Vec<String> {
+    /// text nor number, is told by its rule.
+    fn needed(&self, tool: &str, call: &Message) -> Vec<Needed> {
         let matching = self.0.iter().filter(|rule| glob_matches(&rule.glob, tool));
-        matching.map(|rule| rule.name_for(call).unwrap_or_else(|| rule.to_string())).collect()
+        let needed = |rule: &Rule| match rule.name_for(call) {
+            Some(lease) => Needed { lease, unnamed: false },
+            None => Needed { lease: rule.to_string(), unnamed: true },
+        };
+        matching.map(needed).collect()
     }
 }
 
@@ -168,7 +181,7 @@ pub(crate) fn missing(
     tool: &str,
     call: &Message,
     now: &Now,
-) -> Option<String> {
+) -> Option<Needed> {
     let needed = rules.needed(tool, call);
     if needed.is_empty() {
         return None;
@@ -176,9 +189,12 @@ pub(crate) fn missing(
     let any = is_planted("anybodys-lease-will-do");
     let is_its = |it: &&HeldLease| it.session == *session || any;
     let lasts = |it: &&HeldLease| it.until_ms.is_none_or(|until_ms| now.boot_ms < until_ms);
-    let holds = |name: &String| held.get(name).filter(is_its).filter(lasts);
-    if let Some(name) = needed.iter().find(|name| holds(name).is_none()) {
-        return Some(name.clone());
+    let holds = |it: &Needed| {
+        let lease = held.get(&it.lease).filter(|_| !it.unnamed);
+        lease.filter(is_its).filter(lasts)
+    };
+    if let Some(missing) = needed.iter().find(|it| holds(it).is_none()) {
+        return Some(missing.clone());
     }
     // A caller that names its fence must mean the grant that is in force, of one of its leases.
     let any = is_planted("an-old-fence-is-believed");
@@ -206,7 +222,8 @@ mod tests {
         );
         let call = Message::parse(line.into_bytes()).unwrap();
         assert!(rules.needed("read_file", &call).is_empty());
-        rules.needed("write_file", &call).join("+")
+        let told = |it: Needed| if it.unnamed { format!("no {}", it.lease) } else { it.lease };
+        rules.needed("write_file", &call).into_iter().map(told).collect::<Vec<_>>().join("+")
     }
 
     #[test]
@@ -219,11 +236,12 @@ mod tests {
         check("{/a}-{/b/c}!", r#"{"b":{"c":12},"a":"x"}"#, "x-12!");
         check("{/a~1b~0}", r#"{"a/b~":"x"}"#, "x");
         check("repo", "{}", "repo");
+        check("files/{/path}", r#"{"path":"{/path}"}"#, "files/{/path}");
         // Nobody holds what can't be named.
-        check("files/{/path}", "{}", "files/{/path}");
-        check("files/{/path}", r#"{"path":"a","path":"b"}"#, "files/{/path}");
-        check("files/{/path}", r#"{"path":["a"]}"#, "files/{/path}");
-        check("files/{/path}", "[]", "files/{/path}");
+        check("files/{/path}", "{}", "no files/{/path}");
+        check("files/{/path}", r#"{"path":"a","path":"b"}"#, "no files/{/path}");
+        check("files/{/path}", r#"{"path":["a"]}"#, "no files/{/path}");
+        check("files/{/path}", "[]", "no files/{/path}");
     }
 
     #[test]

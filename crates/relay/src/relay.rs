@@ -3,7 +3,7 @@
 
 use crate::asks::Asks;
 use crate::hold::HoldQueue;
-use crate::leases::HeldLeases;
+use crate::leases::{HeldLeases, Needed};
 use crate::pending::Pending;
 use crate::refusal::RefusalKind;
 use crate::subscriptions::{StreamFacts, Subscriptions};
@@ -296,8 +296,8 @@ impl Relay {
         self.refusal(RefusalKind::Draining, true, wait)
     }
 
-    pub(crate) fn lease_required(&self, lease: String) -> Refusal {
-        self.refusal(RefusalKind::LeaseRequired, true, NextAction::ReacquireLease { lease })
+    pub(crate) fn lease_required(&self, Needed { lease, unnamed }: Needed) -> Refusal {
+        self.refusal(RefusalKind::LeaseRequired, !unnamed, NextAction::ReacquireLease { lease, unnamed })
     }
 
     pub(crate) fn unavailable(&self, why: &Unavailable) -> Refusal {

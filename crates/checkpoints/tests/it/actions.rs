@@ -32,7 +32,7 @@ fn refresh(added: &[&str], removed: &[&str]) -> NextAction {
 }
 
 fn lease(lease: &str) -> NextAction {
-    NextAction::ReacquireLease { lease: lease.to_owned() }
+    NextAction::ReacquireLease { lease: lease.to_owned(), unnamed: false }
 }
 
 fn approval(operation: &str) -> NextAction {

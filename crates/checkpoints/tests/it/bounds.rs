@@ -56,7 +56,9 @@ fn pending_actions_beyond_the_bound_drop_the_least_pressing_and_say_so() {
     let world = World::new();
     let lost = |n: usize| call(&n.to_string(), &format!("tool_{n}"), WorkClass::Mutating, CallState::Unknown);
     let mut draft = Draft::new(session("work"));
-    draft.actions = Actions::add((0..10).map(|n| NextAction::ReacquireLease { lease: format!("files/{n}") }));
+    draft.actions = Actions::add(
+        (0..10).map(|n| NextAction::ReacquireLease { lease: format!("files/{n}"), unnamed: false }),
+    );
     draft.calls = (0..MAX_PENDING).map(lost).collect();
     wait(world.sessions.checkpoint(&[draft])).unwrap();
     let checkpoint = wait(world.sessions.get(&session("work"))).unwrap().unwrap();

@@ -61,7 +61,7 @@ async fn tell_losers(daemon: &Daemon, effects: &[LeaseEffect]) {
     for effect in effects {
         if let LeaseEffect::Lost { key, session, .. } = effect {
             say(&format!("{session} has lost the lease {key}"));
-            let lost = Actions::add([NextAction::ReacquireLease { lease: key.to_string() }]);
+            let lost = Actions::add([NextAction::ReacquireLease { lease: key.to_string(), unnamed: false }]);
             daemon.ctx.act([session.clone()], &lost).await;
         }
     }

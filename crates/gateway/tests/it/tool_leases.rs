@@ -33,6 +33,8 @@ fn a_call_needs_the_lease_that_its_arguments_name_and_nobody_elses_will_do() {
     // What needs none goes through, and what can't be named is held by nobody.
     writer.tool("put", json!({ "text": "put", "key": "a", "value": "1" }));
     needs_a_lease(&mut writer, json!({ "text": "none" }), "files/{/key}");
+    acquire(&mut control, "files/{/key}");
+    needs_a_lease(&mut writer, json!({ "text": "none" }), "files/{/key}");
 
     let fence = acquire(&mut control, "files/a");
     writer.tool("append", json!({ "text": "held", "key": "a" }));

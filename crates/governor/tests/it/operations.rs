@@ -363,7 +363,10 @@ fn a_lease_that_the_restart_ends_is_the_sessions_next_action() {
     lease(&world, WorkClass::Idempotent, None);
     world.clock.advance(120_000);
     run(&world, &world.approved("op-1"));
-    assert_eq!(next_action(&world), NextAction::ReacquireLease { lease: "files/srv".to_owned() });
+    assert_eq!(
+        next_action(&world),
+        NextAction::ReacquireLease { lease: "files/srv".to_owned(), unnamed: false }
+    );
 }
 
 #[test]

@@ -47,6 +47,23 @@ fn a_lease_counts_for_its_holder_and_for_as_long_as_it_lasts() {
 }
 
 #[test]
+fn what_the_arguments_do_not_name_is_held_by_nobody_whatever_leases_are_called() {
+    let mut world = world();
+    holds(&mut world, &[("files/a", "s1", None), ("files/{/path}", "s1", None)]);
+    let mut check = |id: u64, arguments: &str, goes_on: bool| {
+        let params = format!(r#"{{"name":"write","arguments":{arguments}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
+        let effects = world.client(1, &line).join(" | ");
+        assert_eq!(effects.contains("lease_required"), !goes_on, "{arguments}: {effects}");
+    };
+    check(1, r#"{"path":"a"}"#, true);
+    check(2, r#"{"path":"{/path}"}"#, true);
+    check(3, "{}", false);
+    check(4, r#"{"path":"a","path":"b"}"#, false);
+    check(5, r#"{"path":["a"]}"#, false);
+}
+
+#[test]
 fn a_fence_that_is_named_is_that_of_a_lease_in_force_or_the_call_is_refused() {
     let mut world = world();
     assert!(world.relay.asks_for_leases());

@@ -42,7 +42,7 @@ pub(super) async fn lease_effects(daemon: &Daemon, effects: &[LeaseEffect]) {
 async fn tell_losers(daemon: &Daemon, effects: &[LeaseEffect]) {
     for effect in effects {
         if let LeaseEffect::Lost { key, session, .. } = effect {
-            let lost = Actions::add([NextAction::ReacquireLease { lease: key.to_string() }]);
+            let lost = Actions::add([NextAction::ReacquireLease { lease: key.to_string(), unnamed: false }]);
             daemon.ctx.act([session.clone()], &lost).await;
         }
     }
