@@ -15,13 +15,13 @@ pub const MAX_NAME_BYTES: usize = 128;
 #[non_exhaustive]
 pub enum IdError {
     /// Nothing was given.
-    #[error("a {what} must not be empty")]
+    #[error("the {what} must not be empty")]
     Empty {
         /// The kind of name.
         what: &'static str,
     },
     /// Longer than [`MAX_NAME_BYTES`].
-    #[error("a {what} has at most {MAX_NAME_BYTES} bytes, this one has {bytes}")]
+    #[error("the {what} has at most {MAX_NAME_BYTES} bytes, this one has {bytes}")]
     TooLong {
         /// The kind of name.
         what: &'static str,
@@ -30,7 +30,7 @@ pub enum IdError {
     },
     /// A character outside letters, digits, `.`, `_`, `-` and, inside, `:` and `@`.
     #[error(
-        "a {what} is made of letters, digits and . _ - : @, starting with a letter or digit; {name:?} is not"
+        "the {what} is made of letters, digits and . _ - : @, starting with a letter or digit; {name:?} is not"
     )]
     Character {
         /// The kind of name.

@@ -32,19 +32,24 @@ impl CliError {
         Self::Cannot(why.to_string())
     }
 
-    /// As [`CliError::cannot`], with what caused the error; what is said already isn't repeated.
+    /// As [`CliError::cannot`], with what caused the error.
     pub(crate) fn failed(error: impl std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let said = error.to_string();
-            if !text.contains(&said) {
-                text = format!("{text}: {said}");
-            }
-            cause = error.source();
-        }
-        Self::Cannot(text)
+        Self::Cannot(with_causes(&error))
     }
+}
+
+/// An error and what caused it; what is said already isn't repeated.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 impl From<Failure> for CliError {

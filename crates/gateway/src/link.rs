@@ -6,9 +6,13 @@ use crate::wire::{Hello, Welcome, json_line};
 use serde_json::Value;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A daemon that doesn't answer a hello for this long is stopped or stuck: a busy one answers in far less.
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection on which the daemon has answered the hello.
 pub(crate) struct Link {
@@ -21,8 +25,20 @@ impl Link {
     /// Connects and says hello.
     ///
     /// # Errors
-    /// The socket's error; [`io::ErrorKind::UnexpectedEof`] when the daemon ends instead of answering.
+    /// The socket's error; [`io::ErrorKind::UnexpectedEof`] when the daemon ends instead of answering,
+    /// [`io::ErrorKind::TimedOut`] when it says nothing for [`HELLO_TIMEOUT`].
     pub(crate) async fn connect(socket: &Path, hello: &Hello) -> io::Result<Self> {
+        Self::connect_within(HELLO_TIMEOUT, socket, hello).await
+    }
+
+    async fn connect_within(limit: Duration, socket: &Path, hello: &Hello) -> io::Result<Self> {
+        tokio::time::timeout(limit, Self::greet(socket, hello)).await.unwrap_or_else(|_| {
+            let said = format!("it has said nothing for {} s", limit.as_secs_f32());
+            Err(io::Error::new(io::ErrorKind::TimedOut, said))
+        })
+    }
+
+    async fn greet(socket: &Path, hello: &Hello) -> io::Result<Self> {
         let (reader, mut writer) = UnixStream::connect(socket).await?.into_split();
         writer.write_all(&json_line(hello)).await?;
         let mut lines = Lines::new(reader);
@@ -65,5 +81,22 @@ async fn whole(lines: &mut Lines<OwnedReadHalf>) -> io::Result<Vec<u8>> {
     match lines.next().await? {
         Some(Line::Whole(line)) => Ok(line),
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Role, WIRE_VERSION};
+
+    #[tokio::test]
+    async fn a_daemon_that_accepts_and_says_nothing_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("silent.sock");
+        let _silent = tokio::net::UnixListener::bind(&socket).unwrap();
+        let hello = Hello { wire: WIRE_VERSION, token: None, role: Role::Command };
+        let error = Link::connect_within(Duration::from_millis(100), &socket, &hello).await.err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "it has said nothing for 0.1 s");
     }
 }

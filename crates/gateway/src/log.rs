@@ -5,12 +5,15 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 use tidegate_core::Clock as _;
 use tidegate_host::SystemClock;
 
 /// How lines are written; chosen once, when the daemon starts.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// The clock of the lines, made before descriptors or memory run out.
+static CLOCK: LazyLock<Option<SystemClock>> = LazyLock::new(|| SystemClock::new().ok());
 
 /// How a line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,6 +38,7 @@ pub(crate) type About<'a> = &'a [(&'static str, &'a dyn Display)];
 /// Chooses the format; the first choice stays.
 pub(crate) fn begin(format: LogFormat) {
     let _ = FORMAT.set(format);
+    LazyLock::force(&CLOCK);
 }
 
 /// Writes a line.
@@ -55,7 +59,7 @@ fn format() -> LogFormat {
 }
 
 fn now() -> String {
-    SystemClock::new().map_or_else(|_| "-".to_owned(), |clock| clock.now().wall.to_string())
+    CLOCK.as_ref().map_or_else(|| "-".to_owned(), |clock| clock.now().wall.to_string())
 }
 
 fn written(format: LogFormat, at: &str, level: Level, about: About<'_>, message: &str) -> String {

@@ -30,7 +30,9 @@ pub enum GovernorError {
         component: ComponentName,
     },
     /// The reason is missing or too long.
-    #[error("a restart needs a reason of 1 to {limit} bytes, for whoever approves it; this one has {bytes}")]
+    #[error(
+        "a restart needs a reason, for whoever approves it: at most {limit} bytes, and not only spaces; this one has {bytes} bytes"
+    )]
     Reason {
         /// Its length.
         bytes: usize,

@@ -61,7 +61,7 @@ pub(crate) enum Command {
         #[arg(long)]
         takeover: bool,
         /// Serve the mcpServers file of a client instead of a configuration, with the state beside it
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
         mcp_config: Option<PathBuf>,
         /// How the log on stderr is written
         #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidegate_core::{Clock as _, SessionName};
 use tidegate_governor::Caller;
 use tidegate_host::SystemClock;
-use tidegate_store::{FileStore, OpenOptions};
+use tidegate_store::{FileError, FileStore, OpenOptions};
 
 /// `tidegate resume`.
 pub(super) fn resume(global: &Global, session: &SessionName) -> CliResult {
@@ -45,13 +45,23 @@ fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Resul
     Ok(documents::resume(found))
 }
 
+/// A journal that isn't whole is an answer; without one there was nothing to look at.
+fn unchecked(error: FileError) -> CliError {
+    match error {
+        FileError::Damaged { .. } | FileError::NotAJournal { .. } | FileError::JournalMissing { .. } => {
+            CliError::no(error)
+        }
+        error => CliError::failed(error),
+    }
+}
+
 /// `tidegate store`.
 pub(super) fn store(global: &Global, command: &StoreCommand) -> CliResult {
     let config = global.load()?;
     let dir = &config.state_dir;
     match command {
         StoreCommand::Check => {
-            let report = tidegate_store::check(dir).map_err(CliError::no)?;
+            let report = tidegate_store::check(dir).map_err(unchecked)?;
             let answer = json!({ "version": DOCUMENT_VERSION, "store": report });
             document(global, &answer, |doc, _| render::fields(&doc["store"]))?;
         }

@@ -136,7 +136,7 @@ impl Config {
 
     /// Reads and checks a configuration file: one of ours, or the `mcpServers` file of a client.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
-        if is_of_a_client(path) && path.exists() {
+        if is_of_a_client(path) {
             return Self::of_a_client(&mcp::Import::read(path)?);
         }
         let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {

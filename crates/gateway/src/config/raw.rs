@@ -69,7 +69,7 @@ struct RawComponent {
     name: Spanned<String>,
     command: Spanned<Vec<String>>,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    env: BTreeMap<Spanned<String>, String>,
     cwd: Option<PathBuf>,
     start_timeout: Option<Spanned<String>>,
     stop_grace: Option<Spanned<String>>,
@@ -128,12 +128,20 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
 fn checked(path: &Path, raw: RawConfig) -> Result<Config, Fault> {
     let base = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let store = raw.state.store.get_ref();
-    let dir = store.strip_prefix("file:").filter(|d| !d.is_empty()).ok_or_else(|| {
-        fault(&raw.state.store, format!("store {store:?} is not available yet; write \"file:DIRECTORY\""))
-    })?;
+    let dir = match store.strip_prefix("file:") {
+        Some("") => {
+            return Err(fault(&raw.state.store, "store names no directory; write \"file:DIRECTORY\""));
+        }
+        Some(dir) => dir,
+        None => {
+            let text = format!("store {store:?} is not available yet; write \"file:DIRECTORY\"");
+            return Err(fault(&raw.state.store, text));
+        }
+    };
     let operators = raw.operator.iter().map(credential).collect::<Result<Vec<_>, _>>()?;
     let principals = raw.principal.iter().map(credential).collect::<Result<Vec<_>, _>>()?;
     unique(raw.operator.iter().chain(&raw.principal).map(|c| &c.name), "a principal")?;
+    one_token_each(raw.operator.iter().chain(&raw.principal))?;
     unique(raw.component.iter().map(|c| &c.name), "a component")?;
     if raw.component.len() > MAX_COMPONENTS {
         return Err(fault(
@@ -169,6 +177,19 @@ fn unique<'a>(names: impl Iterator<Item = &'a Spanned<String>>, what: &str) -> R
                 name,
                 format!("{what} named {:?} is there twice; give one another name", name.get_ref()),
             ));
+        }
+    }
+    Ok(())
+}
+
+/// A token that is two principals' would be the first one's only, and the second one's name would mean nothing.
+fn one_token_each<'a>(credentials: impl Iterator<Item = &'a RawCredential>) -> Result<(), Fault> {
+    let mut seen = BTreeMap::new();
+    for raw in credentials {
+        let (name, hash) = (raw.name.get_ref(), raw.token_sha256.get_ref().to_ascii_lowercase());
+        if let Some(other) = seen.insert(hash, name) {
+            let text = format!("{name:?} has the token of {other:?}");
+            return Err(fault(&raw.token_sha256, format!("{text}; `tidegate token` makes one of its own")));
         }
     }
     Ok(())
@@ -249,7 +270,7 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
     Ok(ComponentConfig {
         name,
         command: raw.command.get_ref().clone(),
-        env: raw.env.clone(),
+        env: raw.env.iter().map(variable).collect::<Result<_, _>>()?,
         cwd: raw.cwd.as_ref().map(|dir| base.join(dir)),
         start_timeout: some_time(raw.start_timeout.as_ref(), START_TIMEOUT, MAX_DURATION)?,
         stop_grace: duration(raw.stop_grace.as_ref(), STOP_GRACE, MAX_DURATION)?,
@@ -264,6 +285,21 @@ fn component(base: &Path, raw: &RawComponent) -> Result<ComponentConfig, Fault> 
         tools: raw.tools.iter().map(|(pattern, rule)| tool(pattern, rule)).collect::<Result<_, _>>()?,
         leases: leases(&raw.leases)?,
     })
+}
+
+/// One of `env`, if the kernel can tell its name from its value.
+fn variable((name, value): (&Spanned<String>, &String)) -> Result<(String, String), Fault> {
+    let text = name.get_ref();
+    if text.is_empty() || text.contains(['=', '\0']) {
+        return Err(fault(
+            name,
+            format!("{text:?} is no name of a variable: it is empty, or has = or a zero in it"),
+        ));
+    }
+    if value.contains('\0') {
+        return Err(fault(name, format!("the value of {text} has a zero in it, which no variable can have")));
+    }
+    Ok((text.clone(), value.clone()))
 }
 
 fn tool(pattern: &str, raw: &Spanned<RawTool>) -> Result<ToolRule, Fault> {

@@ -48,7 +48,16 @@ fn values_that_cannot_be_meant_are_refused_with_what_to_write() {
     refuses("[policy]\napprovers = [\"opertor\"]\n", 4, "did you mean \"operator\"?");
     refuses("[[operator]]\nname = \"ops\"\ntoken_sha256 = \"abc\"\n", 5, "64 hexadecimal digits");
     refuses(&format!("[[operator]]\nname = \"local\"\ntoken_sha256 = \"{HASH}\"\n"), 4, "Tidegate's own");
+    let same = format!(
+        "[[operator]]\nname = \"ops\"\ntoken_sha256 = \"{HASH}\"\n[[principal]]\nname = \"bot\"\ntoken_sha256 = \"{}\"\n",
+        HASH.to_uppercase()
+    );
+    refuses(&same, 8, "\"bot\" has the token of \"ops\"");
     refuses("[[component]]\nname = \"a\"\ncommand = []\n", 5, "starts with a program");
+    for env in ["\"A=B\" = \"x\"", "\"\" = \"x\"", "A = \"\\u0000\""] {
+        let component = format!("[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[component.env]\n{env}\n");
+        refuses(&component, 7, "variable");
+    }
     refuses(
         "[[component]]\nname = \"a\"\ncommand = [\"x\"]\n[[component]]\nname = \"a\"\ncommand = [\"y\"]\n",
         7,
@@ -82,10 +91,11 @@ fn a_whole_configuration_reads_as_written_with_paths_beside_the_file() {
     let text = base()
         + &format!(
             "[policy]\nhold = \"30s\"\napprovers = [\"operator\", \"reviewer\"]\n\
-             [[operator]]\nname = \"ops\"\ntoken_sha256 = \"{}\"\n[[principal]]\nname = \"reviewer\"\ntoken_sha256 = \"{HASH}\"\n\
+             [[operator]]\nname = \"ops\"\ntoken_sha256 = \"{}\"\n[[principal]]\nname = \"reviewer\"\ntoken_sha256 = \"{}\"\n\
              [[component]]\nname = \"files\"\ncommand = [\"srv\", \"/x\"]\nstate = \"external\"\ntrust_annotations = true\n\
              [component.tools]\n\"read_*\" = \"read-only\"\nput = {{ class = \"idempotent\", replay = true }}\n",
-            HASH.to_uppercase()
+            HASH.to_uppercase(),
+            HASH.replacen('0', "f", 1)
         );
     let config = parse(Path::new("/etc/t/tidegate.toml"), &text).unwrap();
     assert_eq!(config.state_dir, Path::new("/etc/t/./state"));

@@ -29,10 +29,12 @@ pub(crate) fn find_session<'a>(
         (Some(_), Some(_)) => {
             Err(Failure::no(format!("several principals have a session {name}; act as one of them")))
         }
-        (None, _) => Err(Failure::cannot(format!(
-            "there is no session {name} of {}; `tidegate sessions` lists those that there are",
-            caller.name()
-        ))),
+        (None, _) => {
+            let of = if caller.is_operator() { String::new() } else { format!(" of {}", caller.name()) };
+            Err(Failure::cannot(format!(
+                "there is no session {name}{of}; `tidegate sessions` lists those that there are"
+            )))
+        }
     }
 }
 

@@ -154,6 +154,10 @@ pub(super) async fn handshake(
         Ok(Err(message)) => message,
         Err(_) => format!("it did not finish its handshake within {} s (start_timeout)", limit.as_secs_f32()),
     };
+    let message = match server.handle.junk_lines() {
+        0 => message,
+        junk => format!("{message}; lines of its standard output that were no messages: {junk}"),
+    };
     Err(NotStarted { message, stderr: server.handle.stderr_tail(STDERR_LINES) })
 }
 
@@ -247,7 +251,11 @@ impl Shaking<'_> {
         loop {
             let line = match self.server.stdout.next().await {
                 Ok(Some(Line::Whole(line))) => line,
-                Ok(Some(_)) => continue,
+                Ok(Some(Line::TooLong { .. })) => {
+                    self.server.handle.count_junk();
+                    continue;
+                }
+                Ok(Some(Line::Torn { .. })) => continue, // the end follows, and says why
                 Ok(None) | Err(_) => return Err(self.how_it_ended().await),
             };
             let Ok(message) = Message::parse(line) else {

@@ -27,7 +27,7 @@ mod tree;
 
 pub(crate) use end::{StopError, StopReport, TreeState, await_old_tree, end_old_tree};
 pub(crate) use launch::launch_main;
-pub(crate) use resolve::resolve;
+pub(crate) use resolve::{ResolveError, resolve};
 pub(crate) use server::{Exit, Server, ServerHandle};
 pub(crate) use spawn::{LaunchSpec, Spawner};
 pub(crate) use stdin::ServerStdin;

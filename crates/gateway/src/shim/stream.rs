@@ -2,10 +2,11 @@
 
 use super::book::{Book, NotTaken, Overdue};
 use super::connection::Connection;
-use super::dial::{Dialer, HELLO_TIMEOUT, hopeless};
+use super::dial::{Dialer, hopeless};
 use super::outgoing::Outgoing;
 use super::stdio::{Input, Output};
 use crate::lines::{Cutter, Line};
+use crate::link::HELLO_TIMEOUT;
 use crate::wire::{MESSAGE, Mark, NOTE, Note, Role, Welcome};
 use rustix::event::{PollFlags, Timespec, poll};
 use std::io;

@@ -134,7 +134,10 @@ impl Parts {
         if line.trim_start().starts_with('[') {
             return Err(MessageError::Batch);
         }
-        let top = members(line).map_err(|error| not_json(&error))?;
+        let top = members(line).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => MessageError::NotJsonRpc { reason: "it is no object" },
+            _ => not_json(&error),
+        })?;
         let envelope = Envelope::of(&top)?;
         if envelope.jsonrpc != Some("\"2.0\"") {
             return Err(MessageError::NotJsonRpc { reason: "jsonrpc is not \"2.0\"" });

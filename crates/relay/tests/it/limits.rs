@@ -19,7 +19,8 @@ fn a_line_that_is_no_request_is_refused_with_the_reason() {
     check("rubbish", "#null error -32700: this is not JSON: ");
     check("{", "#null error -32700: this is not JSON: ");
     check("[]", "#null error -32600: batches are not part of the protocol since 2025-06-18");
-    check("7", "#null error -32700: this is not JSON: ");
+    check("7", "#null error -32600: this is not a JSON-RPC 2.0 message: it is no object");
+    check("null", "#null error -32600: this is not a JSON-RPC 2.0 message: it is no object");
     check("{}", "#null error -32600: this is not a JSON-RPC 2.0 message: jsonrpc is not");
     check(r#"{"jsonrpc":"1.0","id":4,"method":"x"}"#, "#4 error -32600: this is not a JSON-RPC 2.0 message");
     check(

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use crate::config::ComponentConfig;
-use crate::process::{LaunchSpec, resolve};
+use crate::process::{LaunchSpec, ResolveError, resolve};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,9 +30,7 @@ pub(super) async fn look(component: &ComponentConfig) -> Vec<Finding> {
     let file = match resolve(program, spec.cwd.as_deref(), spec.path().as_deref()) {
         Ok(file) => file,
         Err(error) => {
-            let next =
-                "the daemon needs it in the PATH that it is started with, or as a full path in `command`";
-            return vec![Finding::failed(CHECK, format!("{name}: {error}"), next)];
+            return vec![Finding::failed(CHECK, format!("{name}: {error}"), remedy(&error))];
         }
     };
     let mut findings = vec![match version(&file).await {
@@ -52,6 +50,20 @@ pub(super) async fn look(component: &ComponentConfig) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// What to do about a command that can't be started.
+fn remedy(error: &ResolveError) -> &'static str {
+    match error {
+        ResolveError::NotOnPath { .. } => {
+            "the daemon needs it in the PATH that it is started with, or as a full path in `command`"
+        }
+        ResolveError::NoFile { .. } => {
+            "install it, or correct the path in `command`; one that is relative begins at `cwd`, else where the daemon is started"
+        }
+        ResolveError::NoDirectory { .. } => "make it, or correct `cwd`",
+        ResolveError::Empty | ResolveError::NotExecutable { .. } => "correct `command`",
+    }
 }
 
 /// What a known runtime says of itself; `None` for a program that is none.

@@ -3,6 +3,7 @@
 use super::configuration::readable_by_others;
 use super::finding::Finding;
 use crate::config::Config;
+use crate::exit::with_causes;
 use rustix::fs::{Access, access, statfs};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -142,10 +143,13 @@ pub(super) fn journal(dir: &Path, checked: &Result<CheckReport, FileError>) -> F
                 report.revision
             ),
         ),
-        Err(_) if !dir.join("journal").exists() => Finding::ok(CHECK, format!("{shown} holds nothing yet")),
+        Err(FileError::NoStore { .. }) => Finding::ok(CHECK, format!("{shown} holds nothing yet")),
+        Err(error @ FileError::JournalMissing { .. }) => {
+            Finding::failed(CHECK, error.to_string(), "docs/operations.md has each case")
+        }
         Err(error) => Finding::failed(
             CHECK,
-            error.to_string(),
+            with_causes(error),
             "don't touch the file: copy the directory away and restore it from a backup; docs/operations.md has each case",
         ),
     }

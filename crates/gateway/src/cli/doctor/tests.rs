@@ -155,6 +155,13 @@ fn a_daemon_s_status_is_turned_into_what_somebody_has_to_do() {
 fn a_journal_is_whole_absent_or_told_as_damaged() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(journal(dir.path(), &tidegate_store::check(dir.path())).verdict, Verdict::Ok);
+    let state = dir.path().join("state");
+    drop(tidegate_store::FileStore::open(&state, tidegate_store::OpenOptions::new().create(true)).unwrap());
+    assert_eq!(journal(&state, &tidegate_store::check(&state)).verdict, Verdict::Ok);
+    std::fs::remove_file(state.join("journal")).unwrap();
+    let gone = journal(&state, &tidegate_store::check(&state));
+    assert_eq!(gone.verdict, Verdict::Failed, "{gone:?}");
+    assert!(gone.said.contains("is gone"), "{gone:?}");
     std::fs::write(dir.path().join("journal"), "no journal").unwrap();
     let damaged = journal(dir.path(), &tidegate_store::check(dir.path()));
     assert_eq!(damaged.verdict, Verdict::Failed);

@@ -115,6 +115,9 @@ fn next(op: &Value) -> Option<String> {
         "Requested" => format!("an approver runs: tidegate restart approve {id} --token-file FILE"),
         "Completed" => return None,
         "Refused" | "RolledBack" | "Failed" => format!("tidegate incidents show {}", cell(&op["incident"])),
+        "Denied" | "Expired" | "Cancelled" if op["intent"] == "takeover" => {
+            "to ask again: tidegate serve --takeover".to_owned()
+        }
         "Denied" | "Expired" | "Cancelled" => {
             let scope = each(&op["scope"]).map(cell).collect::<Vec<_>>().join(" ");
             format!("to ask again: tidegate restart request {scope} --reason TEXT")

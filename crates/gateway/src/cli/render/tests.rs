@@ -95,6 +95,10 @@ fn an_operation_always_says_what_to_type_next() {
     for phase in ["Denied", "Expired", "Cancelled"] {
         check(phase, "to ask again: tidegate restart request files search --reason TEXT");
     }
+    let mut takeover = an_operation("Denied");
+    takeover["intent"] = json!("takeover");
+    let text = operation(&json!({ "operation": takeover }), now());
+    assert!(text.ends_with("next          to ask again: tidegate serve --takeover\n"), "{text}");
 }
 
 #[test]

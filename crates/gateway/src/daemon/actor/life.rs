@@ -213,6 +213,11 @@ impl Actor {
                         title,
                     );
                     unclean.scope = Some(name.clone());
+                    unclean.next_prompt = Some(format!(
+                        "Nothing of {seat} runs any more and nobody has to do anything now: it was signalled only because it didn't end \
+                         within its stop_grace after its input had ended. If it needs longer, set a longer stop_grace; else report it to \
+                         its author. Then resolve this."
+                    ));
                     self.ctx
                         .report(&unclean.evidence("steps", steps).evidence("stderr", &self.last_stderr))
                         .await;
