@@ -360,7 +360,7 @@ fn bad_requests_say_what_is_wrong() {
     check(&local, of(0), "name at least one component");
     check(&local, of(MAX_SCOPE), "no component c0");
     check(&local, of(MAX_SCOPE + 1), "at most 64 components, not 65");
-    check(&local, because("  "), "a reason of 1 to 2048 bytes");
+    check(&local, because("  "), "at most 2048 bytes, and not only spaces");
     check(&local, because(&"x".repeat(MAX_REASON_BYTES + 1)), "this one has 2049");
     check(&ops(), Ask::shutdown(name("a"), vec![name("files")]), "only a signal ends");
     check(&signal, ask("a"), "only a signal ends");
