@@ -23,20 +23,10 @@ pub struct SessionFacts {
     pub held_up: bool,
 }
 
-/// Who can say what is known of a session. For leases without sessions, [`NoSessions`].
+/// Who can say what is known of a session. For leases without sessions, [`NoSessions`](crate::NoSessions).
 pub trait Sessions: Send + Sync {
     /// What is known of it.
     fn facts(&self, session: &SessionId) -> SessionFacts;
-}
-
-/// For a program whose holders are processes and nothing else: no session is attached or has calls.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoSessions;
-
-impl Sessions for NoSessions {
-    fn facts(&self, _: &SessionId) -> SessionFacts {
-        SessionFacts::default()
-    }
 }
 
 /// Everything that is known at one moment.

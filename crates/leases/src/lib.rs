@@ -82,7 +82,7 @@ pub use acquire::{Acquire, Grant, Granted, MAX_LEASES, acquire_scope, decide_acq
 pub use adopt::{Adopt, Adopted, adopt_scope, decide_adopt, decide_reattach, reattach_scope};
 pub use effect::LeaseEffect;
 pub use error::LeaseError;
-pub use facts::{Facts, NoSessions, SessionFacts, Sessions};
+pub use facts::{Facts, SessionFacts, Sessions};
 pub use freeze::{Freeze, SWEEP_EVERY, Vigil};
 pub use freshness::{Freshness, MARGIN};
 pub use guard::{Entered, FenceGuard, GuardError};
@@ -96,7 +96,7 @@ pub use renew::{Renew, decide_renew, decide_touch, renew_scope, touch_scope};
 pub use renewer::Renewer;
 pub use schedule::{RENEW_AFTER, RETRY_AFTER, Schedule, Step, next};
 pub use settle::{LeaseOutcome, Outcome, Settle, decide_settle, settle_scope};
-pub use shell::{Acquired, Leases};
+pub use shell::{Acquired, Leases, NoSessions};
 pub use standing::{GRACE, Kept};
 pub use sweep::{SWEEP_BATCH, Swept, decide_sweep, sweep_scope};
 

@@ -9,13 +9,23 @@ use crate::settle::{decide_settle, settle_scope};
 use crate::sweep::{decide_sweep, sweep_scope};
 use crate::{
     Acquire, Adopt, Facts, Freeze, Freshness, Granted, Lease, LeaseEffect, LeaseError, LeaseKey,
-    LeaseOutcome, NoSessions, Owner, PREFIX, Release, Renew, Sessions, Settle, Swept, Vigil,
+    LeaseOutcome, Owner, PREFIX, Release, Renew, SessionFacts, Sessions, Settle, Swept, Vigil,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_core::{Clock, Deadline, Entropy, Fence, HeldLease, Liveness, Now, Probe, SessionId};
 use tidegate_store::{Done, Scope, Store, View, transact};
+
+/// For a program whose holders are processes and nothing else: no session is attached or has calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoSessions;
+
+impl Sessions for NoSessions {
+    fn facts(&self, _: &SessionId) -> SessionFacts {
+        SessionFacts::default()
+    }
+}
 
 /// The leases of a store. Cheap to clone; clones share what they know of the manager's own absences.
 ///
