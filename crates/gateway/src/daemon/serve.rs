@@ -12,6 +12,7 @@ use super::{Daemon, connection, hold, housekeeping, operations};
 use crate::config::{ComponentConfig, Config};
 use crate::keeper::Estate;
 use crate::process::Spawner;
+use rustix::fs::{AtFlags, Mode, OFlags, open, unlinkat};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
@@ -112,6 +113,9 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     detach_all(&daemon).await;
     expect_old_servers(&daemon).await;
     let socket = config.socket();
+    // The directory may be moved meanwhile, and another daemon's be where it was: what is removed is this one's.
+    let dir = open(&config.state_dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let dir = dir.map_err(|e| ServeError::StateDir { path: config.state_dir.clone(), source: e.into() })?;
     let listener = listen(&socket)?;
     tokio::spawn(accept(daemon.clone(), listener));
     say(&format!(
@@ -130,7 +134,9 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
         // Its operation has drained and stopped everything.
         () = daemon.taken_over.notified() => Ended::Drained,
     };
-    let _ = std::fs::remove_file(&socket); // the next daemon replaces it anyway
+    if let Some(name) = socket.file_name() {
+        let _ = unlinkat(&dir, name, AtFlags::empty()); // the next daemon replaces it anyway
+    }
     say("ended");
     Ok(ended)
 }

@@ -1,9 +1,10 @@
 //! State directories that can't be used, and one that stops being usable: said clearly, nothing lost.
 
-use serde_json::json;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use tidegate_suite::harness::{Plan, Rig};
+use tidegate_suite::harness::{Plan, Rig, eventually};
 
 /// Serves a state directory that can't be used; gives why not.
 #[track_caller]
@@ -163,4 +164,30 @@ fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged_and_the_daemon_says_
     assert_eq!(notes, acknowledged[acknowledged.len() - notes.len()..]);
     assert_eq!(control.tool("session_checkpoint", json!({ "notes": "room again" }))["isError"], false);
     assert_eq!(session.tool("append", json!({ "text": "a" }))["isError"], false);
+}
+
+#[test]
+fn a_daemon_whose_state_directory_was_moved_away_touches_nothing_of_the_one_in_its_place() {
+    let mut rig = rig();
+    rig.serve();
+    let mut old_client = rig.connect("files", "s1");
+    let pid = |rig: &Rig| rig.is_ready("files")["pid"].clone();
+    let old_pid = pid(&rig);
+    fs::rename(rig.state(), rig.root().join("moved")).unwrap();
+    let new = rig.serve_raw(&[]);
+    eventually("the new daemon is ready", || new.stderr().lines().any(|line| line.starts_with("ready ")));
+    let new_pid = pid(&rig);
+    assert_ne!(old_pid, new_pid);
+    // What needs nothing of the store goes on.
+    old_client.tool("read", json!({ "key": "k" }));
+    let ended = rig.terminate();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("another store stands in the place of"), "{}", ended.stderr);
+    // Its socket, its server and its records are as they were.
+    assert_eq!(pid(&rig), new_pid);
+    assert_eq!(rig.open_incidents(), Vec::<Value>::new());
+    let mut client = rig.connect("files", "s2");
+    client.tool("append", json!({ "text": "a" }));
+    new.signal(Signal::TERM);
+    assert_eq!(new.wait().code, Some(0));
 }

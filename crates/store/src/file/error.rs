@@ -28,6 +28,15 @@ pub enum FileError {
         /// The journal.
         path: PathBuf,
     },
+    /// The directory was moved away or removed while it was used, and another store made where it was.
+    #[error(
+        "another store stands in the place of {path:?}: the directory was moved or replaced while this process used it; end this \
+         process, what it had acknowledged is where the directory is now"
+    )]
+    OtherStore {
+        /// The journal.
+        path: PathBuf,
+    },
     /// What stands in the journal's place never was one.
     #[error("{path:?} is not a journal: {found}; it was left untouched, restore it from a backup")]
     NotAJournal {

@@ -153,8 +153,11 @@ impl Replica {
         medium.sync_directory(&directory::open(&self.dir)?).map_err(FileError::io("sync", &self.dir))?;
         let (journal, base) = Journal::open(&self.path, self.read_only)?;
         let (old, new) = (&self.journal.header, &journal.header);
-        let same_past =
-            (old.store, old.epoch) == (new.store, new.epoch) && base.revision >= self.state.revision;
+        // Nothing that was decided here has anything to do with it.
+        if old.store != new.store {
+            return Err(FileError::OtherStore { path: self.path.clone() });
+        }
+        let same_past = old.epoch == new.epoch && base.revision >= self.state.revision;
         self.lineage += u64::from(!same_past);
         if !same_past || base.revision > self.state.revision {
             self.state = base;

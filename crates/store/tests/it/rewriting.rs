@@ -204,6 +204,28 @@ fn a_backup_put_in_the_place_of_a_journal_in_use_is_noticed() {
 }
 
 #[test]
+fn another_store_in_the_place_of_one_in_use_is_neither_read_nor_written_through_it() {
+    let place = Place::new();
+    let store = place.open();
+    block_on(store.commit(put("a", "old"))).unwrap();
+    for name in ["journal", "lock"] {
+        fs::remove_file(place.path().join(name)).unwrap();
+    }
+    block_on(place.open().commit(put("a", "theirs"))).unwrap();
+    let bytes = place.bytes();
+    let told = [
+        block_on(store.get(&key("a"))).unwrap_err().to_string(),
+        block_on(store.commit(put("a", "ours"))).unwrap_err().to_string(),
+        block_on(store.compact()).unwrap_err().to_string(),
+    ];
+    for error in told {
+        assert!(error.contains("another store stands in the place of"), "{error}");
+    }
+    drop(store);
+    assert!(place.bytes() == bytes, "untouched");
+}
+
+#[test]
 fn only_a_sound_store_is_adopted() {
     let place = Place::new();
     assert!(adopt(place.path(), 1).unwrap_err().to_string().contains("there is no store in"));
