@@ -14,6 +14,10 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 /// A daemon that doesn't answer a hello for this long is stopped or stuck: a busy one answers in far less.
 pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// A daemon that says nothing to a request for this long is stopped or stuck: what takes longest is a large program that is
+/// hashed or a large journal that is rewritten, and who waits for an operation is told of it every few seconds.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A connection on which the daemon has answered the hello.
 pub(crate) struct Link {
     pub(crate) lines: Lines<OwnedReadHalf>,
@@ -32,10 +36,7 @@ impl Link {
     }
 
     async fn connect_within(limit: Duration, socket: &Path, hello: &Hello) -> io::Result<Self> {
-        tokio::time::timeout(limit, Self::greet(socket, hello)).await.unwrap_or_else(|_| {
-            let said = format!("it has said nothing for {} s", limit.as_secs_f32());
-            Err(io::Error::new(io::ErrorKind::TimedOut, said))
-        })
+        within(limit, Self::greet(socket, hello)).await
     }
 
     async fn greet(socket: &Path, hello: &Hello) -> io::Result<Self> {
@@ -52,15 +53,26 @@ impl Link {
     /// Dropping the future leaves it open whether the request was carried out; the connection can't be used again.
     ///
     /// # Errors
-    /// The connection's error: what was asked may or may not have been done.
+    /// The connection's error, [`io::ErrorKind::TimedOut`] when the daemon says nothing for [`ANSWER_TIMEOUT`]: what was
+    /// asked may or may not have been done.
     pub(crate) async fn ask(
         &mut self,
         request: &Request,
+        progress: impl FnMut(&Value),
+    ) -> io::Result<Result<Value, Failure>> {
+        self.ask_within(ANSWER_TIMEOUT, request, progress).await
+    }
+
+    async fn ask_within(
+        &mut self,
+        limit: Duration,
+        request: &Request,
         mut progress: impl FnMut(&Value),
     ) -> io::Result<Result<Value, Failure>> {
-        self.writer.write_all(&json_line(request)).await?;
+        within(limit, self.writer.write_all(&json_line(request))).await?;
         loop {
-            match serde_json::from_slice(&whole(&mut self.lines).await?).map_err(io::Error::other)? {
+            let line = within(limit, whole(&mut self.lines)).await?;
+            match serde_json::from_slice(&line).map_err(io::Error::other)? {
                 Reply::Progress(value) => progress(&value),
                 Reply::Done(document) => return Ok(Ok(document)),
                 Reply::Failed(failure) => return Ok(Err(failure)),
@@ -75,6 +87,13 @@ impl Link {
             Ok(_) => true, // the end, or something that nobody asked for
         }
     }
+}
+
+async fn within<T>(limit: Duration, it: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(limit, it).await.unwrap_or_else(|_| {
+        let said = format!("it has said nothing for {} s", limit.as_secs_f32());
+        Err(io::Error::new(io::ErrorKind::TimedOut, said))
+    })
 }
 
 async fn whole(lines: &mut Lines<OwnedReadHalf>) -> io::Result<Vec<u8>> {
@@ -98,5 +117,25 @@ mod tests {
         let error = Link::connect_within(Duration::from_millis(100), &socket, &hello).await.err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(error.to_string(), "it has said nothing for 0.1 s");
+    }
+
+    #[tokio::test]
+    async fn so_is_one_that_has_welcomed_and_then_says_nothing_and_not_one_that_tells_how_it_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("wedged.sock");
+        let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+        let hello = Hello { wire: WIRE_VERSION, token: None, role: Role::Command };
+        let limit = Duration::from_millis(100);
+        let welcome = async {
+            let (mut daemon, _) = listener.accept().await.unwrap();
+            daemon.write_all(&json_line(&Welcome::Open { session: None, notice: None })).await.unwrap();
+            daemon
+        };
+        let (link, mut daemon) = tokio::join!(Link::connect(&socket, &hello), welcome);
+        let mut link = link.ok().unwrap();
+        let mut told = 0;
+        daemon.write_all(&json_line(&Reply::Progress(1.into()))).await.unwrap();
+        let error = link.ask_within(limit, &Request::Status, |_| told += 1).await.unwrap_err();
+        assert_eq!((told, error.kind()), (1, io::ErrorKind::TimedOut));
     }
 }

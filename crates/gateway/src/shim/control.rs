@@ -10,12 +10,14 @@ use crate::wire::{Role, Welcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::io;
 use std::time::Duration;
 use tidegate_relay::{MessageError, PROTOCOL_VERSION, PROTOCOL_VERSIONS, salvage_id};
 use tokio::io::AsyncWriteExt as _;
 
-/// How long one attempt to answer a call may wait for a daemon: below the SDKs' 60 s.
-const GRACE: Duration = Duration::from_secs(45);
+/// How long a daemon is dialled for one call. The last attempt may be one that is accepted and never welcomed: with that it is
+/// still below the SDKs' 60 s.
+const GRACE: Duration = Duration::from_secs(35);
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -148,11 +150,15 @@ impl Control<'_> {
         };
         match link.ask(request, |_| ()).await {
             Ok(answer) => answer,
-            Err(_) => {
+            Err(error) => {
                 self.link = None;
-                Err(Failure::cannot(
-                    "the daemon ended before it answered; what was asked may or may not have been done: look with `status`, then ask again",
-                ))
+                let what = match error.kind() {
+                    io::ErrorKind::TimedOut => "does not answer, an operator has to look at it",
+                    _ => "ended before it answered",
+                };
+                Err(Failure::cannot(format!(
+                    "the daemon {what} ({error}); what was asked may or may not have been done: look with `status`, then ask again"
+                )))
             }
         }
     }
