@@ -58,6 +58,37 @@ fn a_server_that_never_stops_announcing_changes_is_asked_for_its_list_once_at_a_
 }
 
 #[test]
+fn a_list_of_several_pages_that_a_refused_drain_cuts_short_is_read_again_from_its_beginning() {
+    let listed = tempfile::tempdir().unwrap();
+    let gate = listed.path().join("listed");
+    std::fs::write(&gate, "").unwrap();
+    let flags = ["--page-size", "1", "--list-until-file", gate.to_str().unwrap()];
+    let rig = Plan::new().policy("drain_deadline = \"1s\"").fault("files", &flags).start();
+    let server = rig.server("files").clone();
+    let mut client = rig.connect("files", "s1");
+    let asked = |cursor: Option<&str>| {
+        let lists = server.received().into_iter().map(|it| it["message"].clone());
+        lists.filter(|it| it["method"] == "tools/list" && it["params"]["cursor"].as_str() == cursor).count()
+    };
+    assert_eq!((asked(None), asked(Some("2"))), (1, 1), "read whole at the start");
+    // The first page is on its way when the gate closes, and the second can't be asked for.
+    std::fs::remove_file(&gate).unwrap();
+    client.tool("append", json!({ "text": "changed", "tools_changed": true }));
+    eventually("the list is read again", || asked(None) == 2);
+    let latch = server.latch("running");
+    let running = client.call("append", json!({ "text": "running", "until_file": latch.path() }));
+    server.arrives("running");
+    let id = rig.request("ops", &["files"]);
+    rig.reaches(&id, &["Draining"]);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(rig.ended(&id)["phase"], "Refused");
+    eventually("and again, whole", || (asked(None), asked(Some("2"))) == (3, 2));
+    assert_eq!(asked(Some("1")), 2, "nothing reached the server while it drained");
+    latch.open();
+    client.result(&running);
+}
+
+#[test]
 fn a_call_of_a_session_that_was_ended_is_answered_where_a_model_sees_it() {
     let rig = Plan::new().fault("files", &[]).start();
     let server = rig.server("files").clone();

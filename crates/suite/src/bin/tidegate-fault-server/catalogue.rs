@@ -2,6 +2,7 @@
 
 use crate::flags::{Annotations, Flags};
 use serde_json::{Value, json};
+use std::num::NonZero;
 
 /// The resource that changes with every committed call.
 pub(crate) const LEDGER_URI: &str = "ledger://lines";
@@ -58,6 +59,20 @@ pub(crate) fn describe(name: &str, annotations: Annotations) -> Value {
         });
     }
     entry
+}
+
+/// The page of `tools/list` that a cursor, or its absence, asks for; `None` when the server gave no such cursor.
+pub(crate) fn page(tools: &[Value], size: Option<NonZero<usize>>, cursor: &Value) -> Option<Value> {
+    let from = match cursor.as_str() {
+        None => 0,
+        Some(cursor) => cursor.parse().ok().filter(|from| *from < tools.len())?,
+    };
+    let to = size.map_or(tools.len(), |size| tools.len().min(from + size.get()));
+    let mut page = json!({ "tools": tools[from..to] });
+    if to < tools.len() {
+        page["nextCursor"] = to.to_string().into();
+    }
+    Some(page)
 }
 
 /// The answer to `initialize`.

@@ -1,6 +1,7 @@
 //! The flags of the process: from the command line, then from the script, which is read anew at each start.
 
 use crate::havoc::Grandchild;
+use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct Flags {
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) annotations: Annotations,
     pub(crate) empty_lists: usize,
+    pub(crate) page_size: Option<NonZero<usize>>,
+    pub(crate) list_until_file: Option<PathBuf>,
     pub(crate) die_at: Vec<(Phase, RangeInclusive<u64>)>,
     pub(crate) die_message: Option<String>,
     pub(crate) die_code: i32,
@@ -72,6 +75,8 @@ impl Flags {
             tools: None,
             annotations: Annotations::Honest,
             empty_lists: 0,
+            page_size: None,
+            list_until_file: None,
             die_at: Vec::new(),
             die_message: None,
             die_code: 1,
@@ -122,6 +127,8 @@ impl Flags {
                     }
                 }
                 "--empty-lists" => self.empty_lists = number(&flag, &value()?)?,
+                "--page-size" => self.page_size = Some(number(&flag, &value()?)?),
+                "--list-until-file" => self.list_until_file = Some(value()?.into()),
                 "--die-at" => self.die_at.push(die_at(&value()?)?),
                 "--die-message" => self.die_message = Some(value()?),
                 "--die-code" => self.die_code = number(&flag, &value()?)?,

@@ -103,7 +103,7 @@ impl Server {
                 Ping::Error => wire.error(id, METHOD_NOT_FOUND, "ping is not known here"),
                 Ping::Silence => {}
             },
-            "tools/list" => self.list(id),
+            "tools/list" => self.list(id, &params),
             "tools/call" => self.call(id, params),
             "resources/list" => wire.result(id, catalogue::resources()),
             "resources/templates/list" => wire.result(id, json!({ "resourceTemplates": [] })),
@@ -154,7 +154,8 @@ impl Server {
         }
     }
 
-    fn list(&self, id: &Value) {
+    /// One page, on a thread of its own where it waits.
+    fn list(self: &Arc<Self>, id: &Value, params: &Value) {
         havoc::die_if(&self.flags, Phase::List, self.disk.start());
         let warm = {
             let mut state = self.state();
@@ -166,7 +167,19 @@ impl Server {
             .filter(|_| warm)
             .map(|name| catalogue::describe(name, self.flags.annotations))
             .collect();
-        self.wire.result(id, json!({ "tools": tools }));
+        let Some(page) = catalogue::page(&tools, self.flags.page_size, &params["cursor"]) else {
+            return self.wire.error(id, INVALID_PARAMS, "there is no such page");
+        };
+        match self.flags.list_until_file.clone() {
+            Some(file) if !file.exists() => {
+                let (server, id) = (Arc::clone(self), id.clone());
+                std::thread::spawn(move || {
+                    havoc::await_file(&file, || false);
+                    server.wire.result(&id, page);
+                });
+            }
+            _ => self.wire.result(id, page),
+        }
     }
 
     fn call(self: &Arc<Self>, id: &Value, mut params: Value) {
