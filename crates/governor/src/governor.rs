@@ -108,6 +108,16 @@ impl Governor {
         .await
     }
 
+    /// Why nobody can approve a waiting operation any more, and what approvals it has are void: what would be started now
+    /// is not what was asked for. `None` while it may be approved, and once it no longer waits.
+    pub async fn void(&self, operation: &Operation, actuator: &dyn Actuator) -> Option<GovernorError> {
+        if operation.phase != Phase::Requested {
+            return None;
+        }
+        let current = self.launches(&operation.scope, &operation.upgrade.changes, actuator).await;
+        ruling::unchanged(operation, &current).err()
+    }
+
     /// Ends a waiting operation by an approver's no.
     ///
     /// # Errors

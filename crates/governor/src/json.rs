@@ -100,13 +100,6 @@ pub fn operation_document(operation: &Operation, now: &Now) -> Value {
     json!({ "version": DOCUMENT_VERSION, "operation": operation.to_json(now) })
 }
 
-/// The document that `restart list` prints.
-#[must_use]
-pub fn operations_document(operations: &[Operation], now: &Now) -> Value {
-    let operations: Vec<Value> = operations.iter().map(|operation| operation.to_json(now)).collect();
-    json!({ "version": DOCUMENT_VERSION, "operations": operations })
-}
-
 fn millis(left: std::time::Duration, counts: bool) -> Option<u64> {
     counts.then(|| u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }

@@ -5,7 +5,7 @@ use super::component::{Msg, Seen};
 use super::context::say_of;
 use super::documents;
 use super::housekeeping::lease_effects;
-use super::operations::drive;
+use super::operations::{drive, operation_document, operations_json, ruled};
 use super::sessions::has_to_verify;
 use super::site::Site;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
@@ -19,8 +19,7 @@ use tidegate_core::{
     ComponentName, Entropy as _, Fence, Liveness, OperationId, Probe as _, SessionId, SessionName,
 };
 use tidegate_governor::{
-    Approved, Ask, Caller, Change, Counted, GovernorError, Operation, Phase, Replacement, operation_document,
-    operations_document,
+    Approved, Ask, Caller, Change, Counted, GovernorError, Operation, Phase, Replacement,
 };
 use tidegate_host::OsEntropy;
 use tidegate_incidents::{Actor, Incident, IncidentError};
@@ -72,19 +71,22 @@ pub(super) async fn handle(
             if operation.phase == Phase::Approved {
                 drive(daemon, operation.id.clone());
             }
-            let mut document = operation_document(&operation, &daemon.ctx.now());
+            let mut document = operation_document(daemon, &operation).await;
             document["counted"] = (counted == Counted::Now).into();
             Ok(document)
         }
-        Request::RestartDeny { id } => ruled(daemon, caller, daemon.governor.deny(caller, &id).await),
-        Request::RestartCancel { id } => ruled(daemon, caller, daemon.governor.cancel(caller, &id).await),
+        Request::RestartDeny { id } => ruled(daemon, caller, daemon.governor.deny(caller, &id).await).await,
+        Request::RestartCancel { id } => {
+            ruled(daemon, caller, daemon.governor.cancel(caller, &id).await).await
+        }
         Request::RestartList => {
             let operations = daemon.governor.list().await.map_err(|e| governor_failure(&e))?;
-            Ok(operations_document(&operations, &daemon.ctx.now()))
+            let operations = operations_json(daemon, &operations).await;
+            Ok(json!({ "version": DOCUMENT_VERSION, "operations": operations }))
         }
         Request::RestartShow { id } | Request::RestartWait { id } => {
             let operation = daemon.governor.get(&id).await.map_err(|e| governor_failure(&e))?;
-            Ok(operation_document(&operation, &daemon.ctx.now()))
+            Ok(operation_document(daemon, &operation).await)
         }
         Request::SessionList => {
             let sessions = sessions(daemon).await?;
@@ -153,8 +155,8 @@ async fn status(daemon: &Daemon) -> Answer {
     let leases: Vec<Value> =
         leases.iter().filter(|l| l.is_live()).map(|l| documents::lease(l, &now)).collect();
     let operations = daemon.governor.list().await.map_err(|e| governor_failure(&e))?;
-    let running: Vec<Value> =
-        operations.iter().filter(|o| !o.phase.is_end()).map(|o| o.to_json(&now)).collect();
+    let running: Vec<Operation> = operations.into_iter().filter(|o| !o.phase.is_end()).collect();
+    let running = operations_json(daemon, &running).await;
     let open: Vec<Value> = open.iter().map(Incident::to_json).collect();
     Ok(json!({
         "version": DOCUMENT_VERSION,
@@ -231,16 +233,7 @@ pub(super) async fn request_restart(daemon: &Arc<Daemon>, caller: &Caller, ask: 
     if operation.phase == Phase::Approved {
         drive(daemon, operation.id.clone());
     }
-    Ok(operation_document(&operation, &daemon.ctx.now()))
-}
-
-fn ruled(daemon: &Daemon, caller: &Caller, ruled: Result<Operation, GovernorError>) -> Answer {
-    let operation = ruled.map_err(|e| governor_failure(&e))?;
-    say_of(
-        &[("operation", &operation.id)],
-        &format!("operation {} was ended by {}: {}", operation.id, caller.name(), operation.phase),
-    );
-    Ok(operation_document(&operation, &daemon.ctx.now()))
+    Ok(operation_document(daemon, &operation).await)
 }
 
 async fn end_session(daemon: &Daemon, caller: &Caller, name: &SessionName) -> Answer {

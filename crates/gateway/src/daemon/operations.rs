@@ -2,15 +2,15 @@
 
 use super::Daemon;
 use super::context::{grumble, say, say_of};
-use crate::api::{Failure, Reply};
+use crate::api::{DOCUMENT_VERSION, Failure, Reply};
 use crate::wire::json_line;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::OperationId;
+use tidegate_core::{NextAction, OperationId};
 use tidegate_drain::Holder;
-use tidegate_governor::{GovernorError, Intent, Operation, Phase, holder_json, operation_document};
+use tidegate_governor::{Caller, GovernorError, Intent, Operation, Phase, holder_json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::OwnedWriteHalf;
 
@@ -40,6 +40,47 @@ pub(super) fn drive(daemon: &Arc<Daemon>, id: OperationId) {
         }
         say(&format!("operation {id} is left as it is; the next daemon settles it"));
     });
+}
+
+/// The public document of one operation.
+pub(super) async fn operation_document(daemon: &Daemon, operation: &Operation) -> Value {
+    json!({ "version": DOCUMENT_VERSION, "operation": operation_json(daemon, operation).await })
+}
+
+/// What came of a no, or of a request that was taken back.
+pub(super) async fn ruled(
+    daemon: &Daemon,
+    caller: &Caller,
+    ruled: Result<Operation, GovernorError>,
+) -> Result<Value, Failure> {
+    let operation = ruled.map_err(|e| super::handlers::governor_failure(&e))?;
+    say_of(
+        &[("operation", &operation.id)],
+        &format!("operation {} was ended by {}: {}", operation.id, caller.name(), operation.phase),
+    );
+    Ok(operation_document(daemon, &operation).await)
+}
+
+/// Operations as the public documents list them.
+pub(super) async fn operations_json(daemon: &Daemon, operations: &[Operation]) -> Vec<Value> {
+    let mut all = Vec::with_capacity(operations.len());
+    for operation in operations {
+        all.push(operation_json(daemon, operation).await);
+    }
+    all
+}
+
+/// One operation. Of one that waits it is said whether anybody can still approve it: an approval is for exactly what was
+/// asked, and that may have changed since.
+pub(super) async fn operation_json(daemon: &Daemon, operation: &Operation) -> Value {
+    let mut document = operation.to_json(&daemon.ctx.now());
+    let void = daemon.governor.void(operation, &*daemon.plant).await;
+    document["void"] = json!(void.as_ref().map(ToString::to_string));
+    if let (Some(_), Some(component)) = (void, operation.scope.first().cloned()) {
+        document["next_action"] =
+            NextAction::RetryCall { component, tool: "restart_request".into() }.to_json();
+    }
+    document
 }
 
 /// Says how it ended. A takeover that has stopped the servers ends this daemon, whatever became of them.
@@ -88,15 +129,15 @@ pub(super) async fn wait(
         };
         let now = daemon.ctx.now();
         if operation.phase.is_end() && !operation.is_to_reopen() {
-            return Ok(Ok(operation_document(&operation, &now)));
+            return Ok(Ok(operation_document(daemon, &operation).await));
         }
-        if told != Some(operation.phase) {
-            told = Some(operation.phase);
+        // Who waits is told now and then that it still goes on: silence is a daemon that is stopped or stuck.
+        let is_due = now.since(told_at_ms) >= TELL_EVERY_MS;
+        if told != Some(operation.phase) || is_due {
+            (told, told_at_ms) = (Some(operation.phase), now.boot_ms);
             progress(writer, json!({ "phase": operation.phase })).await?;
         }
-        let others = !same(&told_of, &operation.holders) || now.since(told_at_ms) >= TELL_EVERY_MS;
-        if operation.phase == Phase::Draining && others {
-            told_at_ms = now.boot_ms;
+        if operation.phase == Phase::Draining && (is_due || !same(&told_of, &operation.holders)) {
             told_of.clone_from(&operation.holders);
             let left = &operation.to_json(&now)["drain_ends_in_ms"];
             for holder in &operation.holders {

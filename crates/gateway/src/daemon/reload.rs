@@ -4,11 +4,12 @@
 use super::Daemon;
 use super::context::say;
 use super::handlers::request_restart;
+use super::operations::operation_json;
 use crate::api::{DOCUMENT_VERSION, Failure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId, SessionId};
-use tidegate_governor::{Actuator as _, Ask, Caller, Change, Operation, Phase, operation_document};
+use tidegate_governor::{Actuator as _, Ask, Caller, Change, Operation, Phase};
 use tidegate_host::OsEntropy;
 
 /// Why such an operation is asked for, for whoever approves it.
@@ -25,7 +26,7 @@ pub(super) async fn reload(
     let (mut operations, mut notes) = (Vec::new(), found.notes);
     for component in found.changed {
         if let Some(pending) = pending(daemon, &component).await? {
-            operations.push(operation_document(&pending, &daemon.ctx.now())["operation"].take());
+            operations.push(operation_json(daemon, &pending).await);
             continue;
         }
         let id: OperationId = OsEntropy.id("op").parse().map_err(Failure::cannot)?;

@@ -177,7 +177,17 @@ fn an_approval_of_something_changed_is_void() {
     let rig = Plan::new().component("files", &[program.to_str().unwrap()], "").start();
     rig.is_ready("files");
     let id = rig.asks(&["files"]);
+    assert_eq!(rig.operation(&id)["void"], json!(null));
     install(script("something else"));
+    // Whoever looks is told so before they try, and what to type.
+    let waiting = rig.operation(&id);
+    says(waiting["void"].as_str().unwrap(), &["how files is started", "approvals are void"]);
+    says(waiting["next_action"]["prompt"].as_str().unwrap(), &["restart_request"]);
+    let status = rig.command(None).arg("status").output().unwrap();
+    says(
+        &String::from_utf8_lossy(&status.stdout),
+        &["can't be approved any more", "tidegate restart request files"],
+    );
     let refused = rig.ops(&["restart", "approve", &id]);
     says(refused.no(), &["changed"]);
     untouched(&rig);

@@ -75,6 +75,7 @@ pub(in crate::cli) fn operation(doc: &Value, now: WallTime) -> String {
         let given = op["approvals"].as_array().map_or(0, Vec::len);
         text += &labelled("approvals", &format!("{given} of {}", cell(&op["approvals_needed"])));
         text += &labelled("expires in", &duration(&op["expires_in_ms"]));
+        text += &op["void"].as_str().map_or_else(String::new, |void| labelled("void", void));
     }
     if op["break_glass"] == true {
         text += &labelled("approvals", "skipped: the glass was broken");
@@ -112,16 +113,20 @@ pub(in crate::cli) fn operation(doc: &Value, now: WallTime) -> String {
 fn next(op: &Value) -> Option<String> {
     let id = cell(&op["id"]);
     Some(match op["phase"].as_str()? {
+        "Requested" if op["void"].is_string() => ask_again(op),
         "Requested" => format!("an approver runs: tidegate restart approve {id} --token-file FILE"),
         "Completed" => return None,
         "Refused" | "RolledBack" | "Failed" => format!("tidegate incidents show {}", cell(&op["incident"])),
-        "Denied" | "Expired" | "Cancelled" if op["intent"] == "takeover" => {
-            "to ask again: tidegate serve --takeover".to_owned()
-        }
-        "Denied" | "Expired" | "Cancelled" => {
-            let scope = each(&op["scope"]).map(cell).collect::<Vec<_>>().join(" ");
-            format!("to ask again: tidegate restart request {scope} --reason TEXT")
-        }
+        "Denied" | "Expired" | "Cancelled" => format!("to ask again: {}", ask_again(op)),
         _ => format!("tidegate restart wait {id}"),
     })
+}
+
+/// What asks for the same once more.
+pub(super) fn ask_again(op: &Value) -> String {
+    if op["intent"] == "takeover" {
+        return "tidegate serve --takeover".to_owned();
+    }
+    let scope = each(&op["scope"]).map(cell).collect::<Vec<_>>().join(" ");
+    format!("tidegate restart request {scope} --reason TEXT")
 }

@@ -2,7 +2,7 @@
 
 use super::incident::incident_table;
 use super::lease::lease_table;
-use super::operation::{holder_text, operation_table};
+use super::operation::{ask_again, holder_text, operation_table};
 use super::session::session_table;
 use super::text::{ago, cell, duration, each, section, table};
 use super::tone::{Tone, toned};
@@ -137,6 +137,13 @@ fn last_words(component: &Value) -> Vec<String> {
 
 fn of_operation(op: &Value) -> String {
     let (id, scope, by) = (cell(&op["id"]), cell(&op["scope"]), cell(&op["requested_by"]));
+    if let Some(void) = op["void"].as_str() {
+        return need(
+            &format!("the restart of {scope} can't be approved any more (by {by}: {})", cell(&op["reason"])),
+            &[void.to_owned()],
+            &ask_again(op),
+        );
+    }
     if op["phase"] == "Requested" {
         return need(
             &format!(
