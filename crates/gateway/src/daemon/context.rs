@@ -1,5 +1,6 @@
 //! What every room of the daemon works with: the store's shells, the clocks, and the hands that start processes.
 
+use super::seat::Seat;
 use super::sessions::Registry;
 use super::settings::Settings;
 use super::start::Launcher;
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_checkpoints::{Actions, Checkpoints};
 use tidegate_core::{
-    BoxFuture, Clock, ComponentName, IncidentId, LateAnswer, Now, OpenCall, SessionId, Timer,
+    BoxFuture, Clock, ComponentName, Generation, IncidentId, LateAnswer, Now, OpenCall, SessionId, Timer,
 };
-use tidegate_governor::{Components, Upkeep};
+use tidegate_governor::{ComponentState, Components, Upkeep};
 use tidegate_host::{OsEntropy, SystemClock};
 use tidegate_incidents::{IncidentKind, Incidents, Report};
 use tidegate_leases::Leases;
@@ -61,6 +62,19 @@ impl Context {
                 None
             }
         }
+    }
+
+    /// Records that something of a generation is still there, so that nothing is started: until its end is proved there is no
+    /// server, whatever was recorded when it was one.
+    pub(super) async fn unavailable(
+        &self,
+        seat: &Seat,
+        generation: Generation,
+        incident: Option<&IncidentId>,
+    ) {
+        let state = ComponentState::Unavailable;
+        let recorded = self.components.set_state(&seat.record, generation, state, incident).await;
+        grumble("a component could not be recorded", recorded);
     }
 
     /// Changes the pending actions of sessions.

@@ -150,6 +150,10 @@ fn server(record: &Component, seen: &Seen, gate: &Gate) -> Value {
         }
         // The record is of a server that has ended, or whose daemon has: the next one is on its way.
         ComponentState::Ready if seen.pid.is_none() => ComponentState::Starting,
+        // What an earlier daemon had given up is waited for once more.
+        ComponentState::Unavailable if !seen.unavailable && record.process.is_some() => {
+            ComponentState::Starting
+        }
         state => state,
     };
     json!({

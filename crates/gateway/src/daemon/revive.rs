@@ -14,7 +14,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_core::{BoxFuture, IncidentId, ProcessIdentity};
+use tidegate_core::{BoxFuture, Generation, IncidentId, ProcessIdentity};
 use tidegate_governor::{Component, ComponentError, ComponentState, OldServer, settle_old_server};
 use tidegate_incidents::{IncidentKind, Report, Severity};
 use tidegate_relay::{Introduction, ServerFacts};
@@ -113,7 +113,7 @@ pub(super) async fn revive(
                     ctx.components.stopped(name, generation, ComponentState::Starting).await?;
                     Err(failed(format!("{seat} could not be started: {message}"), stderr))
                 }
-                Err(error) => Err(survived(&ctx, &seat, &error.to_string()).await),
+                Err(error) => Err(survived(&ctx, &seat, generation, &error.to_string()).await),
             }
         }
     }
@@ -133,7 +133,7 @@ async fn settle_old_tree(
 ) -> Result<(), NotRevived> {
     match prove_old_tree_gone(ctx, record, process, ctx.drain_deadline).await {
         Ok(()) => Ok(()),
-        Err(message) => Err(survived(ctx, seat, &message).await),
+        Err(message) => Err(survived(ctx, seat, record.generation, &message).await),
     }
 }
 
@@ -200,7 +200,7 @@ impl OldServer for OldTree<'_> {
     }
 }
 
-async fn survived(ctx: &Context, seat: &Seat, message: &str) -> NotRevived {
+async fn survived(ctx: &Context, seat: &Seat, generation: Generation, message: &str) -> NotRevived {
     let name = &seat.component;
     let title = format!("{seat} can't be started beside its old server: {message}");
     let mut report = Report::new(
@@ -214,5 +214,6 @@ async fn survived(ctx: &Context, seat: &Seat, message: &str) -> NotRevived {
         "{title}. Look what those processes do, end them when it is safe, then run `tidegate restart request {name} --reason …`."
     ));
     let incident = ctx.report(&report).await;
+    ctx.unavailable(seat, generation, incident.as_ref()).await;
     NotRevived::Survived { incident, message: title }
 }

@@ -126,6 +126,12 @@ fn a_call_that_does_not_end_keeps_its_server_and_is_reported() {
     assert!(survived.to_string().contains(&pid.to_string()), "{survived}");
     let refused = c1.call("append", json!({ "text": "refused" }));
     assert_eq!(c1.refused(&refused)["kind"], "unavailable");
+    // A restart that is refused for it doesn't make it look like one that serves, or its own incident like the cause.
+    assert_eq!(rig.ended(&rig.request("ops", &["files"]))["phase"], "Refused");
+    eventually("status tells the truth", || {
+        let component = rig.component("files");
+        (&component["state"], &component["incident"]) == (&json!("unavailable"), &survived["id"])
+    });
     latch.open();
     eventually("the server ends by itself", || !is_running(&pid));
     assert_eq!(server.executed(), ["long"]);

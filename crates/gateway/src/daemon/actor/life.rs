@@ -237,6 +237,7 @@ impl Actor {
                 if up.proofs.is_empty() {
                     self.unavailable = Some(incident.clone());
                     if !self.hands_off {
+                        self.ctx.unavailable(&seat, up.generation, incident.as_ref()).await;
                         self.revive_after(AFTER_GIVING_UP);
                     }
                     let why = Unavailable { incident, message: error.to_string() };
