@@ -18,7 +18,7 @@ const NODE_MAJOR: u32 = 20;
 const PYTHON_MINOR: u32 = 11;
 const AGAIN: &str = "cargo xtask setup";
 /// Programs that a Debian package brings, by the package: what builds the container image and its file system, and what
-/// it's run in; what makes a wall clock jump; what the benchmark measures beside.
+/// it's run in; what makes a wall clock jump, and gives that machine a clock of its own; what the benchmark measures beside.
 const TOOLS: [(&str, &str); 7] = [
     ("faketime", "faketime"),
     ("etcd", "etcd-server"),

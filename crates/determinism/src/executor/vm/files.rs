@@ -1,4 +1,5 @@
-//! What the machine is made of: the emulator, the kernel with its modules, process 1. Each is named when it's missing.
+//! What the machine is made of: the emulator with its clock, the kernel with its modules, process 1. Each is named when
+//! it's missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,15 @@ use crate::verdict::Failure;
 
 /// The emulator of the one architecture that there is a kernel for.
 const EMULATOR: &str = "qemu-system-x86_64";
+/// What gives the emulator another clock than the host's: libfaketime, for programs with several threads.
+const CLOCK: &str = "libfaketimeMT.so.1";
+/// Where distributions put it.
+const CLOCK_PLACES: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/faketime",
+    "/usr/lib/faketime",
+    "/usr/lib64/faketime",
+    "/usr/local/lib/faketime",
+];
 /// Below the cache: what `cargo xtask setup` takes from the kernel's package.
 const KERNEL: &str = "kernel/vmlinuz";
 const MODULES: &str = "kernel/modules";
@@ -26,6 +36,8 @@ const HOW: &str = "`cargo xtask setup` brings it";
 pub(super) struct Files {
     pub(super) emulator: &'static str,
     pub(super) version: String,
+    /// A library that is loaded before the emulator's own.
+    pub(super) clock: PathBuf,
     pub(super) kernel: PathBuf,
     pub(super) initramfs: Vec<u8>,
     /// Digest of all of it: a snapshot serves only the machine that it was taken of.
@@ -40,6 +52,9 @@ impl Files {
         let version = version().ok_or_else(|| {
             missing(EMULATOR, &format!("{HOW}, or install Debian's package qemu-system-x86"))
         })?;
+        let clock = CLOCK_PLACES.iter().map(|place| Path::new(place).join(CLOCK)).find(|path| path.is_file());
+        let clock =
+            clock.ok_or_else(|| missing(CLOCK, &format!("{HOW}, or install Debian's package faketime")))?;
         let read = |path: &Path| {
             fs::read(path).map_err(|error| missing(&path.display().to_string(), &format!("{HOW} ({error})")))
         };
@@ -54,6 +69,7 @@ impl Files {
         Ok(Self {
             emulator: EMULATOR,
             version,
+            clock,
             kernel,
             initramfs,
             digest: sha256_hex(parts.join("\n").as_bytes()),

@@ -199,6 +199,7 @@ impl Executor for Vm<'_> {
     fn pins(&self) -> Vec<String> {
         [
             "time: the machine's only clock is the count of its instructions",
+            "memory: which addresses the emulator remembers follows from the machine, not from the host's clock",
             "entropy: every random number follows from the seed",
             "scheduling: one processor, interrupted by its own count of instructions alone",
             "processes and addresses: each run begins with the same machine",

@@ -32,6 +32,12 @@ const SHIFT: u8 = 0;
 /// too far by as many (QEMU 7.2: `icount_start_warp_timer` beside `icount_process_data`). One that records holds a lock
 /// over both. The recording itself goes nowhere: the seed is the recording.
 const RECORDS: [&str; 2] = ["-icount", "rr=record,rrfile=/dev/null"];
+/// The emulator remembers addresses that it has looked up in a table, and makes that larger or smaller by how much of it was
+/// used in the last tenth of a second of the *host's* clock (QEMU 7.2: `tlb_mmu_resize_locked`). What it still remembers is
+/// seen by a kernel that is short of memory: it marks pages as unused and looks later whether they were looked up again. So
+/// the emulator is given a clock that is a second later each time it is read; each tenth is over then, and the table
+/// follows from what the machine does. Its monotonic clock stays, because its own waiting is measured by it.
+const CLOCK: [(&str, &str); 2] = [("FAKETIME", "+0 i1"), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
 /// Every extension that the emulator knows, because the runtimes need newer ones than the plainest processor has. But for
 /// protection keys: a runtime changes its rights around each piece of code that it compiles, and each time the emulator
 /// forgets every address that it had looked up.
@@ -122,6 +128,8 @@ impl Machine {
         let mut child = Command::new(start.files.emulator)
             .args(arguments(start, speaks, [&exchange, &log, &initramfs])?)
             .env(MARK_VARIABLE, start.guard.mark())
+            .env("LD_PRELOAD", &start.files.clock)
+            .envs(CLOCK)
             .stdin(channel())
             .stdout(channel())
             .stderr(complaints.try_clone()?)
