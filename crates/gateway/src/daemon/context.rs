@@ -1,5 +1,6 @@
 //! What every room of the daemon works with: the store's shells, the clocks, and the hands that start processes.
 
+use super::records::Records;
 use super::seat::Seat;
 use super::sessions::Registry;
 use super::settings::Settings;
@@ -18,11 +19,10 @@ use tidegate_governor::{ComponentState, Components, Upkeep};
 use tidegate_host::{OsEntropy, SystemClock};
 use tidegate_incidents::{IncidentKind, Incidents, Report};
 use tidegate_leases::Leases;
-use tidegate_store::FileStore;
 
 /// Shared by all actors and connections.
 pub(super) struct Context {
-    pub(super) store: Arc<FileStore>,
+    pub(super) store: Arc<Records>,
     pub(super) clock: SystemClock,
     pub(super) components: Components,
     pub(super) checkpoints: Checkpoints,

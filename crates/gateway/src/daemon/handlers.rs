@@ -165,6 +165,7 @@ async fn status(daemon: &Daemon) -> Answer {
         "leases": leases,
         "operations": running,
         "incidents": open,
+        "store": daemon.ctx.store.to_json(),
     }))
 }
 

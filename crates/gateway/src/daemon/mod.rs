@@ -14,6 +14,7 @@ mod liveness;
 mod operations;
 mod outbox;
 mod plant;
+mod records;
 mod reload;
 mod revive;
 pub(crate) mod seat;
@@ -21,6 +22,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod site;
+mod socket;
 mod stage;
 mod start;
 

@@ -4,19 +4,20 @@ use super::component::Msg;
 use super::context::{Context, grumble, say};
 use super::credentials::Credentials;
 use super::plant::Plant;
+use super::records::Records;
 use super::sessions::{Registry, has_to_verify};
 use super::settings::Settings;
 use super::site::Site;
+use super::socket::Socket;
 use super::start::Launcher;
-use super::{Daemon, connection, hold, housekeeping, operations};
+use super::{Daemon, hold, housekeeping, operations};
 use crate::config::{ComponentConfig, Config};
 use crate::keeper::Estate;
 use crate::process::Spawner;
-use rustix::fs::{AtFlags, Mode, OFlags, open, unlinkat};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,14 +31,11 @@ use tidegate_incidents::{IncidentKind, Incidents, Report, Severity};
 use tidegate_leases::Leases;
 use tidegate_relay::{Classified, Classifier, RelayConfig};
 use tidegate_store::{FileError, FileStore, LockError, OpenOptions, Store};
-use tokio::net::UnixListener;
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::Notify;
 
 /// Calls in flight to one component. A server with more is overwhelmed; the rest is held, within the relay's bounds.
 pub(super) const GATE_CAPACITY: usize = 1_024;
-/// The socket's directory is the state directory; nobody else's processes reach it.
-const SOCKET_MODE: u32 = 0o600;
 
 /// What may pass, beyond the drain's deadline, until it is known what became of an old server: its end by force.
 const PROOF_MARGIN: Duration = Duration::from_secs(15);
@@ -112,12 +110,11 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     grumble("what sessions have left could not be settled", daemon.ctx.upkeep.settle_left().await);
     detach_all(&daemon).await;
     expect_old_servers(&daemon).await;
-    let socket = config.socket();
-    // The directory may be moved meanwhile, and another daemon's be where it was: what is removed is this one's.
-    let dir = open(&config.state_dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let dir = dir.map_err(|e| ServeError::StateDir { path: config.state_dir.clone(), source: e.into() })?;
-    let listener = listen(&socket)?;
-    tokio::spawn(accept(daemon.clone(), listener));
+    let path = config.socket();
+    let failed = |source| ServeError::Listen { path: path.clone(), source };
+    let socket = Arc::new(Socket::new(&config.state_dir, path.clone()).map_err(failed)?);
+    let listener = socket.listen().map_err(failed)?;
+    tokio::spawn(socket.clone().serve(daemon.clone(), listener));
     say(&format!(
         "tidegate {}, pid {}, serves {} components from {}",
         env!("CARGO_PKG_VERSION"),
@@ -125,7 +122,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
         config.components.len(),
         config.path.display()
     ));
-    crate::log::ready(&socket);
+    crate::log::ready(&path);
     operations::recover(&daemon).await;
     daemon.plant.hands_on().await;
     tokio::spawn(housekeeping::run(daemon.clone()));
@@ -134,9 +131,7 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
         // Its operation has drained and stopped everything.
         () = daemon.taken_over.notified() => Ended::Drained,
     };
-    if let Some(name) = socket.file_name() {
-        let _ = unlinkat(&dir, name, AtFlags::empty()); // the next daemon replaces it anyway
-    }
+    socket.remove();
     say("ended");
     Ok(ended)
 }
@@ -153,6 +148,7 @@ fn make_state_dir(dir: &Path) -> Result<(), ServeError> {
 fn build(config: &Config, store: Arc<FileStore>) -> Result<Arc<Daemon>, ServeError> {
     let clock = SystemClock::new()?;
     let probe = ProcProbe::new()?;
+    let store = Arc::new(Records::new(store, clock));
     let shared: Arc<dyn Store> = store.clone();
     let clocks: Arc<dyn Clock> = Arc::new(clock);
     let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
@@ -259,36 +255,6 @@ async fn expect_old_servers(daemon: &Daemon) {
         daemon.ctx.estate.expect(&process.nonce);
     }
     daemon.ctx.estate.sweep(&daemon.ctx.now());
-}
-
-fn listen(socket: &Path) -> Result<UnixListener, ServeError> {
-    let failed = |source| ServeError::Listen { path: socket.to_owned(), source };
-    match std::fs::symlink_metadata(socket) {
-        // The daemon's lock is held, so nobody listens there any more.
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(socket).map_err(failed)?,
-        Ok(_) => {
-            return Err(failed(io::Error::other(
-                "something that is no socket is in its place; move it away",
-            )));
-        }
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(socket).map_err(failed)?;
-    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
-    Ok(listener)
-}
-
-async fn accept(daemon: Arc<Daemon>, listener: UnixListener) {
-    loop {
-        match listener.accept().await {
-            Ok((socket, _)) => drop(tokio::spawn(connection::serve(daemon.clone(), socket))),
-            Err(error) => {
-                // Out of descriptors, most likely: some connection will end.
-                say(&format!("a connection could not be accepted: {error}"));
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            }
-        }
-    }
 }
 
 /// What an operator's signals say. Listened to from the beginning: one that comes while the daemon still starts waits, and doesn't

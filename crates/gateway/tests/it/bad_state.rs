@@ -153,6 +153,15 @@ fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged_and_the_daemon_says_
     });
     let refused = refused.unwrap();
     assert!(refused.cannot().contains("store"), "{refused:?}");
+    // No incident can say so; status does all the same.
+    let reason = |rig: &Rig| rig.status()["store"]["refused"]["reason"].clone();
+    assert!(reason(&rig).as_str().unwrap().contains("the store refused the write"), "{}", rig.status());
+    let status = rig.command(None).arg("status").output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(
+        status.contains("what has to be recorded is refused") && status.contains("tidegate doctor"),
+        "{status}"
+    );
     rig.kill();
 
     // With room again everything acknowledged is there, as far as notes are kept, and nothing else is.
@@ -164,6 +173,23 @@ fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged_and_the_daemon_says_
     assert_eq!(notes, acknowledged[acknowledged.len() - notes.len()..]);
     assert_eq!(control.tool("session_checkpoint", json!({ "notes": "room again" }))["isError"], false);
     assert_eq!(session.tool("append", json!({ "text": "a" }))["isError"], false);
+    assert_eq!(reason(&rig), Value::Null);
+}
+
+#[test]
+fn a_socket_that_somebody_removes_is_put_back() {
+    let mut rig = rig();
+    rig.serve();
+    let mut before = rig.connect("files", "s1");
+    let socket = rig.state().join("tidegate.sock");
+    fs::remove_file(&socket).unwrap();
+    before.tool("append", json!({ "text": "a" }));
+    eventually("it is there again", || socket.exists());
+    rig.is_ready("files");
+    rig.connect("files", "s2").tool("append", json!({ "text": "b" }));
+    assert!(rig.daemon().stderr().contains("was removed, and is there again"));
+    assert_eq!(rig.terminate().code, Some(0));
+    assert!(!socket.exists());
 }
 
 #[test]

@@ -85,7 +85,9 @@ fn needs(doc: &Value, now: WallTime) -> Vec<String> {
             && !each(&doc["incidents"]).any(|incident| incident["scope"] == component["name"])
     });
     let orphans = each(&doc["leases"]).filter(|lease| lease["state"] == "orphaned");
-    (incidents.map(|it| of_incident(doc, it, now)))
+    let refused = [&doc["store"]["refused"]].into_iter().filter(|refused| !refused.is_null());
+    (refused.map(|it| of_store(it, now)))
+        .chain(incidents.map(|it| of_incident(doc, it, now)))
         .chain(unexplained.map(of_component))
         .chain(each(&doc["operations"]).map(of_operation))
         .chain(orphans.map(of_lease))
@@ -96,6 +98,18 @@ fn needs(doc: &Value, now: WallTime) -> Vec<String> {
 fn need(what: &str, about: &[String], next: &str) -> String {
     let about: String = about.iter().map(|line| format!("      {line}\n")).collect();
     format!("  - {what}\n{about}      next: {next}\n")
+}
+
+fn of_store(refused: &Value, now: WallTime) -> String {
+    need(
+        &format!(
+            "{}, {}: what has to be recorded is refused",
+            toned(Tone::Bad, "critical"),
+            ago(&refused["at"], now)
+        ),
+        &[cell(&refused["reason"])],
+        "tidegate doctor",
+    )
 }
 
 fn of_incident(doc: &Value, incident: &Value, now: WallTime) -> String {
