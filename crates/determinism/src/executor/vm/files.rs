@@ -21,6 +21,8 @@ const CLOCK_PLACES: [&str; 4] = [
     "/usr/lib64/faketime",
     "/usr/local/lib/faketime",
 ];
+/// By which the loader is told of it.
+pub(super) const PRELOAD: &str = "LD_PRELOAD";
 /// Below the cache: what `cargo xtask setup` takes from the kernel's package.
 const KERNEL: &str = "kernel/vmlinuz";
 const MODULES: &str = "kernel/modules";
@@ -36,7 +38,7 @@ const HOW: &str = "`cargo xtask setup` brings it";
 pub(super) struct Files {
     pub(super) emulator: &'static str,
     pub(super) version: String,
-    /// A library that is loaded before the emulator's own.
+    /// A library that is to be loaded before the emulator's own.
     pub(super) clock: PathBuf,
     pub(super) kernel: PathBuf,
     pub(super) initramfs: Vec<u8>,
@@ -49,12 +51,10 @@ impl Files {
         if !cfg!(target_arch = "x86_64") {
             return Err(missing("a machine of this architecture", "the executor `vm` runs on x86_64 alone"));
         }
-        let version = version().ok_or_else(|| {
-            missing(EMULATOR, &format!("{HOW}, or install Debian's package qemu-system-x86"))
-        })?;
         let clock = CLOCK_PLACES.iter().map(|place| Path::new(place).join(CLOCK)).find(|path| path.is_file());
         let clock =
             clock.ok_or_else(|| missing(CLOCK, &format!("{HOW}, or install Debian's package faketime")))?;
+        let version = version(&clock)?;
         let read = |path: &Path| {
             fs::read(path).map_err(|error| missing(&path.display().to_string(), &format!("{HOW} ({error})")))
         };
@@ -77,10 +77,19 @@ impl Files {
     }
 }
 
-fn version() -> Option<String> {
-    let output = Command::new(EMULATOR).arg("--version").stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    output.status.success().then(|| text.lines().next().unwrap_or_default().trim().to_owned())
+/// What the emulator says that it is, when it is started as a machine starts it.
+fn version(clock: &Path) -> Result<String, Failure> {
+    let asked = Command::new(EMULATOR).arg("--version").env(PRELOAD, clock).stdin(Stdio::null()).output();
+    let answer = asked
+        .ok()
+        .filter(|output| output.status.success())
+        .ok_or_else(|| missing(EMULATOR, &format!("{HOW}, or install Debian's package qemu-system-x86")))?;
+    // The loader goes on without a library that it can't load, and says so.
+    let complaint = String::from_utf8_lossy(&answer.stderr);
+    if complaint.contains(PRELOAD) {
+        return Err(missing("an emulator with a clock of its own", complaint.trim()));
+    }
+    Ok(String::from_utf8_lossy(&answer.stdout).lines().next().unwrap_or_default().trim().to_owned())
 }
 
 fn missing(what: &str, how: &str) -> Failure {
@@ -97,5 +106,13 @@ mod tests {
         let failure = Files::find(nowhere.path()).unwrap_err();
         assert_eq!(failure.reason, Reason::ExecutorUnavailable);
         assert!(failure.detail.contains("cargo xtask setup"), "{}", failure.detail);
+    }
+
+    #[test]
+    fn an_emulator_that_does_not_get_its_clock_is_not_used() {
+        let nowhere = tempfile::tempdir().unwrap();
+        let failure = version(&nowhere.path().join(CLOCK)).unwrap_err();
+        assert_eq!(failure.reason, Reason::ExecutorUnavailable);
+        assert!(failure.detail.contains(CLOCK), "{}", failure.detail);
     }
 }

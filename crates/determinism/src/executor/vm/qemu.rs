@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tidegate_guest::{BLOCK, EXCHANGE_BYTES, REQUEST_BYTES, Request, Status, read_status, request_block};
 
-use super::files::Files;
+use super::files::{Files, PRELOAD};
 use super::qmp::{Control, path_of};
 use crate::clock::{Progress, now};
 use crate::executor::Spent;
@@ -128,7 +128,7 @@ impl Machine {
         let mut child = Command::new(start.files.emulator)
             .args(arguments(start, speaks, [&exchange, &log, &initramfs])?)
             .env(MARK_VARIABLE, start.guard.mark())
-            .env("LD_PRELOAD", &start.files.clock)
+            .env(PRELOAD, &start.files.clock)
             .envs(CLOCK)
             .stdin(channel())
             .stdout(channel())
