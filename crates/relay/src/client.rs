@@ -37,7 +37,7 @@ impl Relay {
         }
         match Message::parse(line) {
             Ok(message) => self.client_said(stream, session, message, now, &mut out),
-            Err(rejected) => out.push(to_client(stream, refused_line(&rejected))),
+            Err(rejected) => out.push(to_client(stream, rejected.answer())),
         }
         self.release(now, &mut out);
         out
@@ -56,7 +56,7 @@ impl Relay {
         it.lines += 1;
         let id = salvage_id(head, tail);
         let rejected = Rejected { error: MessageError::TooLong { bytes }, id };
-        vec![to_client(stream, refused_line(&rejected))]
+        vec![to_client(stream, rejected.answer())]
     }
 
     fn client_said(
@@ -252,8 +252,9 @@ impl Relay {
     }
 }
 
-/// What is refused by name, whatever the server says.
-fn not_spoken_here(id: &RawId, method: &str, message: &Message) -> Option<Vec<u8>> {
+/// The answer to a request that is refused by name, whatever the server says.
+#[must_use]
+pub fn not_spoken_here(id: &RawId, method: &str, message: &Message) -> Option<Vec<u8>> {
     let (code, text) = if method.len() > MAX_TOOL_BYTES {
         (-32_601, format!("the name of a method has at most {MAX_TOOL_BYTES} bytes"))
     } else if method.contains(char::is_control) {
@@ -284,8 +285,4 @@ pub(crate) fn wish(method: &str, message: &Message) -> Option<Wish> {
         "logging/setLevel" => message.level().map(Wish::Level),
         _ => None,
     }
-}
-
-fn refused_line(rejected: &Rejected) -> Vec<u8> {
-    error_line(rejected.id.as_ref(), rejected.error.code(), &rejected.error.to_string(), None)
 }

@@ -50,7 +50,7 @@ mod writing;
 
 pub use asks::MAX_ASKS;
 pub use classify::{Annotations, Classified, Classifier};
-pub use client::MAX_TOOL_BYTES;
+pub use client::{MAX_TOOL_BYTES, not_spoken_here};
 pub use effect::{Counters, Effect};
 pub use handshake::{
     HandshakeError, InitializeResult, PROTOCOL_VERSION, PROTOCOL_VERSIONS, initialize_request,

@@ -1,6 +1,6 @@
 //! How a request that is refused or lost is answered. The one place that knows the codes and the shape.
 
-use crate::RawId;
+use crate::{RawId, Rejected};
 use serde_json::json;
 use tidegate_core::{ComponentName, Generation, NextAction, OperationId};
 
@@ -103,6 +103,14 @@ impl Refusal {
         } else {
             error_line(Some(id), self.kind.code(), text, Some(&self.to_json()))
         }
+    }
+}
+
+impl Rejected {
+    /// What whoever sent it is answered.
+    #[must_use]
+    pub fn answer(&self) -> Vec<u8> {
+        error_line(self.id.as_ref(), self.error.code(), &self.error.to_string(), None)
     }
 }
 

@@ -4,11 +4,12 @@ use super::component::{Handle, Seen};
 use crate::api::{DOCUMENT_VERSION, Failure};
 use serde_json::{Value, json};
 use tidegate_checkpoints::{Checkpoint, Resume, next_action};
-use tidegate_core::{IncidentId, Now, SessionName};
+use tidegate_core::{IncidentId, NextAction, Now, SessionName};
 use tidegate_drain::Gate;
 use tidegate_governor::{Caller, Component, ComponentState};
 use tidegate_incidents::Incident;
-use tidegate_leases::Lease;
+use tidegate_leases::{Kept, Lease, LeaseError};
+use tidegate_relay::RefusalKind;
 
 /// Finds a session by its name: the caller's own, or, for an operator, anybody's whose name is clear.
 ///
@@ -83,6 +84,31 @@ pub(super) fn lease(lease: &Lease, now: &Now) -> Value {
 /// `{version, lease}`.
 pub(super) fn lease_document(it: &Lease, now: &Now) -> Value {
     json!({ "version": DOCUMENT_VERSION, "lease": lease(it, now) })
+}
+
+/// The refusal of the public contract for a lease that the caller doesn't hold, or hold any more.
+pub(super) fn lease_refusal(error: &LeaseError) -> Option<Value> {
+    let (key, retry_after) = match error {
+        LeaseError::Held { key, free_in, kept: Kept::Unexpired, .. } => (key, Some(*free_in)),
+        LeaseError::Held { key, .. }
+        | LeaseError::Stale { key, .. }
+        | LeaseError::NotHeld { key, .. }
+        | LeaseError::NotYours { key, .. }
+        | LeaseError::OwnerGone { key }
+        | LeaseError::Outlived { key } => (key, None),
+        _ => return None,
+    };
+    let next = NextAction::ReacquireLease { lease: key.to_string(), unnamed: false };
+    Some(json!({
+        "kind": RefusalKind::LeaseRequired.as_str(),
+        "retryable": retry_after.is_some(),
+        "retry_after_ms": retry_after.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+        "component": null,
+        "generation": null,
+        "operation": null,
+        "reason": error.to_string(),
+        "next_action": next.to_json(),
+    }))
 }
 
 /// `{version, incidents}`.

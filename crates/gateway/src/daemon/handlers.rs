@@ -485,7 +485,8 @@ fn checkpoint_failure(error: CheckpointError) -> Failure {
 }
 
 fn lease_failure(error: LeaseError) -> Failure {
-    failure(matches!(error, LeaseError::Store(_)), &error)
+    let refusal = documents::lease_refusal(&error);
+    Failure { refusal, ..failure(matches!(error, LeaseError::Store(_)), &error) }
 }
 
 fn incident_failure(error: IncidentError) -> Failure {

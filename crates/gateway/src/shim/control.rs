@@ -7,27 +7,18 @@ use crate::config::Config;
 use crate::lines::{Line, Lines};
 use crate::link::Link;
 use crate::wire::{Role, Welcome};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::io;
 use std::time::Duration;
-use tidegate_relay::{MessageError, PROTOCOL_VERSION, PROTOCOL_VERSIONS, salvage_id};
+use tidegate_relay::{
+    Kind, Message, MessageError, PROTOCOL_VERSION, PROTOCOL_VERSIONS, RawId, Rejected, not_spoken_here,
+    salvage_id,
+};
 use tokio::io::AsyncWriteExt as _;
 
 /// How long a daemon is dialled for one call. The last attempt may be one that is accepted and never welcomed: with that it is
 /// still below the SDKs' 60 s.
 const GRACE: Duration = Duration::from_secs(35);
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(default)]
-    params: Value,
-}
 
 struct Control<'a> {
     dialer: Dialer,
@@ -42,30 +33,36 @@ pub(super) async fn run(dialer: Dialer, config: &Config) {
     let mut stdout = tokio::io::stdout();
     loop {
         let answer = match stdin.next().await {
-            Ok(Some(Line::Whole(line))) => control.message(&line).await,
+            Ok(Some(Line::Whole(line))) => control.message(line).await,
             Ok(Some(Line::TooLong { bytes, head, tail })) => {
-                let id = salvage_id(&head, &tail).map_or_else(|| "null".to_owned(), |id| id.to_string());
+                let id = salvage_id(&head, &tail);
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                Some(error(&id, -32600, &MessageError::TooLong { bytes }.to_string()))
+                Some(Rejected { error: MessageError::TooLong { bytes }, id }.answer())
             }
             Ok(Some(Line::Torn { .. }) | None) | Err(_) => return,
         };
         if let Some(mut answer) = answer {
-            answer.push('\n');
-            if stdout.write_all(answer.as_bytes()).await.is_err() || stdout.flush().await.is_err() {
+            answer.push(b'\n');
+            if stdout.write_all(&answer).await.is_err() || stdout.flush().await.is_err() {
                 return;
             }
         }
     }
 }
 
-fn result(id: &str, result: &Value) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+fn result(id: &RawId, result: &Value) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes()
 }
 
-fn error(id: &str, code: i64, message: &str) -> String {
+fn error(id: &RawId, code: i64, message: &str) -> Vec<u8> {
     let error = json!({ "code": code, "message": message });
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
+}
+
+/// The parameters of a request; none where there are none.
+fn params(message: &Message) -> Value {
+    let whole: Option<Value> = serde_json::from_str(message.line()).ok();
+    whole.map_or(Value::Null, |mut whole| whole["params"].take())
 }
 
 /// A tool result: the document, as structured content and as the text that older clients show.
@@ -93,35 +90,35 @@ fn initialize(params: &Value) -> Value {
 }
 
 impl Control<'_> {
-    async fn message(&mut self, line: &[u8]) -> Option<String> {
+    async fn message(&mut self, line: Vec<u8>) -> Option<Vec<u8>> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
-        let message: Message<'_> = match serde_json::from_slice(line) {
+        let message = match Message::parse(line) {
             Ok(message) => message,
-            Err(e) => return Some(error("null", -32700, &format!("not a JSON-RPC message: {e}"))),
+            Err(rejected) => return Some(rejected.answer()),
         };
-        let method = message.method?; // an answer: this server asks nothing
-        let id = message.id?.get(); // a notification: none matters here
-        if !id.starts_with(['"', '-']) && !id.starts_with(|c: char| c.is_ascii_digit()) {
-            return Some(error("null", -32600, "a request id is a string or a number"));
+        // Nothing was asked that a response could answer, and no notification matters here.
+        let Kind::Request { id, method } = message.kind() else { return None };
+        if let Some(refused) = not_spoken_here(id, method, &message) {
+            return Some(refused);
         }
         Some(match method.as_str() {
             "initialize" => {
                 // The session exists as soon as its client does. Without a daemon it will with the first call.
                 let _ = self.linked(Duration::ZERO).await;
-                result(id, &initialize(&message.params))
+                result(id, &initialize(&params(&message)))
             }
             "ping" => result(id, &json!({})),
             "tools/list" => {
                 result(id, &json!({ "tools": TOOLS.iter().map(Tool::listed).collect::<Vec<_>>() }))
             }
-            "tools/call" => self.call(id, &message.params).await,
+            "tools/call" => self.call(id, &params(&message)).await,
             other => error(id, -32601, &format!("there is no method {other} here")),
         })
     }
 
-    async fn call(&mut self, id: &str, params: &Value) -> String {
+    async fn call(&mut self, id: &RawId, params: &Value) -> Vec<u8> {
         let name = params["name"].as_str().unwrap_or_default();
         let Some(tool) = Tool::named(name) else {
             return error(id, -32602, &format!("there is no tool {name:?} here"));

@@ -33,6 +33,32 @@ fn rubbish_is_answered_or_skipped_and_the_session_goes_on() {
 }
 
 #[test]
+fn the_governance_tools_answer_rubbish_as_any_component_does() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let mut control = rig.control("s1");
+    for line in [
+        "not json",
+        "[]",
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+        "{}",
+        r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
+    ] {
+        control.send(line);
+        let code = control.nameless_error()["error"]["code"].as_i64().unwrap();
+        assert!([-32700, -32600].contains(&code), "{line}: {code}");
+    }
+    control.write(b"\xff\xfe\n\n  \n");
+    assert_eq!(control.nameless_error()["error"]["code"], -32700);
+    control.send(r#"{"jsonrpc":"2.0","id":77,"result":{}}"#);
+    let newer = control.ask("server/discover", json!({}))["error"]["message"].clone();
+    let says = |era: &str| newer.as_str().unwrap().contains(era);
+    assert!(says("2026-07-28") && says("2025-11-25"), "{newer}");
+    assert_eq!(control.ask("no/such/method", json!({}))["error"]["code"], -32601);
+    assert_eq!(control.tool("status", json!({}))["isError"], false);
+}
+
+#[test]
 fn a_request_with_the_id_null_is_invalid_and_reaches_nobody() {
     let rig = Plan::new().fault("files", &[]).start();
     let mut client = rig.connect("files", "s1");

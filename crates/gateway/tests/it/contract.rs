@@ -347,3 +347,27 @@ fn token_and_store_answer_with_their_documents() {
     let busy = rig.local(&["store", "adopt"]);
     assert!(busy.no().contains("holds the lock"), "{busy:?}");
 }
+
+#[test]
+fn a_lease_that_is_not_ones_own_is_refused_by_kind_with_what_to_do() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let (mut holder, mut other) = (rig.control("s1"), rig.control("s2"));
+    let lease = holder.tool("lease_acquire", json!({ "key": "repo/main", "class": "read-only" }));
+    let fence = lease["structuredContent"]["lease"]["fence"].clone();
+    let mut check = |tool: &str, arguments: Value, retryable: bool| {
+        let call = other.call(tool, arguments);
+        let refusal = other.refused(&call);
+        assert_eq!(
+            (&refusal["kind"], &refusal["retryable"], &refusal["next_action"]["kind"]),
+            (&json!("lease_required"), &json!(retryable), &json!("ReacquireLease")),
+            "{tool}: {refusal}"
+        );
+        assert_eq!(refusal["retry_after_ms"].is_u64(), retryable, "{tool}: {refusal}");
+    };
+    check("lease_acquire", json!({ "key": "repo/main" }), true);
+    check("lease_renew", json!({ "key": "repo/main", "fence": fence }), false);
+    check("lease_renew", json!({ "key": "repo/main", "fence": "1.1" }), false);
+    check("lease_release", json!({ "key": "repo/main", "fence": "1.1" }), false);
+    holder.tool("lease_release", json!({ "key": "repo/main", "fence": fence }));
+    check("lease_renew", json!({ "key": "repo/main", "fence": fence }), false);
+}
