@@ -58,7 +58,8 @@ pub struct Attached {
     pub session: SessionId,
     /// How that was found.
     pub resolution: Resolution,
-    /// Connections of a former client that are no longer the session's: close them.
+    /// Connections of a former client that are no longer the session's: close them. Each connection of a client is told, not the
+    /// first one alone: none is served before all that the former client has left is on record.
     pub cut: Vec<String>,
     /// What the session is to do first.
     pub next_action: NextAction,
@@ -117,11 +118,12 @@ pub fn decide_attach(
             remedy: "close some of them",
         });
     }
-    after.streams.push(StreamFact { stream: attach.stream.clone(), component: attach.component.clone() });
+    let (stream, component) = (attach.stream.clone(), attach.component.clone());
+    after.streams.push(StreamFact { stream, component, cut });
     after.version += 1;
     after.updated_at = now.wall;
     txn = txn.put(view, &key(&session), &after);
-    let reply = Attached { session, resolution, cut, next_action: next_action(&after) };
+    let reply = Attached { session, resolution, cut: replaced(&after), next_action: next_action(&after) };
     Ok(Decision::write(txn, reply))
 }
 
@@ -147,7 +149,7 @@ pub fn decide_detach(
 }
 
 /// Ends a session: its record is kept to look at, the next client of its name starts anew. Own sessions only, but for
-/// operators. Answers the connections to close.
+/// operators. Answers the connections to close, to whoever ends it again too: the first one may never have heard.
 ///
 /// # Errors
 /// [`CheckpointError::NoSuchSession`], [`CheckpointError::NotAllowed`].
@@ -166,8 +168,8 @@ pub fn decide_end(
     let Some(before) = sessions.iter().find(|c| c.session == *session) else {
         return Err(CheckpointError::NoSuchSession { session: session.clone() });
     };
-    if before.ended.is_some() {
-        return Ok(Decision::reply(Vec::new()));
+    if let Some(ended) = &before.ended {
+        return Ok(Decision::reply(ended.cut.clone()));
     }
     let cut = before.streams.iter().map(|s| s.stream.clone()).collect();
     let txn = change(view, before.clone(), now, |c| {
@@ -178,13 +180,17 @@ pub fn decide_end(
 }
 
 fn end(checkpoint: &mut Checkpoint, by: &PrincipalName, reason: &str, now: &Now) {
-    checkpoint.streams.clear();
     checkpoint.client = None;
     checkpoint.ended = Some(Ended {
         at: now.wall,
         by: by.clone(),
         reason: crate::bounds::cut(reason, crate::MAX_NOTE_BYTES),
+        cut: take_streams(checkpoint),
     });
+}
+
+fn take_streams(checkpoint: &mut Checkpoint) -> Vec<String> {
+    std::mem::take(&mut checkpoint.streams).into_iter().map(|s| s.stream).collect()
 }
 
 fn sessions_of(view: &View, owner: &PrincipalName) -> Result<Vec<Checkpoint>, CheckpointError> {
@@ -194,18 +200,23 @@ fn sessions_of(view: &View, owner: &PrincipalName) -> Result<Vec<Checkpoint>, Ch
 /// The answer to a connection that is already attached: an uncertain commit that did happen.
 fn already(done: &Checkpoint, attach: &Attach) -> Attached {
     let name = done.session.name.clone();
-    let theft = done.steals.last().filter(|steal| steal.stream == attach.stream);
+    let stolen = done.steals.last().is_some_and(|steal| steal.stream == attach.stream);
     let resolution = match &attach.wanted.name {
-        _ if theft.is_some() => Resolution::Stolen(name),
+        _ if stolen => Resolution::Stolen(name),
         Some(asked) if *asked != name => Resolution::Suffixed { wanted: asked.clone(), name },
         _ => Resolution::Same(name),
     };
     Attached {
         session: done.session.clone(),
         resolution,
-        cut: theft.map(|steal| steal.cut.clone()).unwrap_or_default(),
+        cut: replaced(done),
         next_action: next_action(done),
     }
+}
+
+/// The connections of a former client that those of this one have replaced.
+fn replaced(checkpoint: &Checkpoint) -> Vec<String> {
+    checkpoint.streams.iter().flat_map(|stream| stream.cut.clone()).collect()
 }
 
 /// Makes the session the new client's. Answers the connections of the old one.
@@ -220,7 +231,7 @@ fn hand_over(
         return Vec::new();
     }
     let from = std::mem::replace(&mut checkpoint.client, client.clone());
-    let cut: Vec<String> = std::mem::take(&mut checkpoint.streams).into_iter().map(|s| s.stream).collect();
+    let cut = take_streams(checkpoint);
     if matches!(resolution, Resolution::Stolen(_)) {
         let by = attach.wanted.caller.clone();
         let stream = attach.stream.clone();

@@ -91,7 +91,7 @@ pub use record::{
 };
 pub use resume::{RESUME_VERSION, Resume};
 pub use shell::{Checkpoints, get, list, resume};
-pub use survey::{Served, survey};
+pub use survey::{Served, renewed, survey};
 pub use tidegate_core::{CallState, NextAction};
 
 /// For a program without an async runtime: runs one of this crate's futures to its end.

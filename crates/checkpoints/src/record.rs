@@ -6,8 +6,8 @@ use crate::PendingAction;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{
-    CallState, ComponentName, Generation, Now, OpenCall, PrincipalName, ProcessIdentity, SessionId, WallTime,
-    WorkClass,
+    CallState, ComponentName, Generation, NextAction, Now, OpenCall, PrincipalName, ProcessIdentity,
+    SessionId, WallTime, WorkClass,
 };
 use tidegate_store::{Key, Scope};
 
@@ -140,6 +140,26 @@ impl Checkpoint {
         self.is_attached() || !self.leases.is_empty() || self.calls.iter().any(running)
     }
 
+    /// Whether it has yet to be told that nobody knows the outcome of a call.
+    #[must_use]
+    pub fn has_to_verify(&self) -> bool {
+        let unknown =
+            |p: &PendingAction| matches!(p.action, NextAction::VerifyThenRetry { answer: None, .. });
+        self.pending.iter().any(unknown)
+    }
+
+    /// Whether it lasts, and has ever been connected to one of these components.
+    #[must_use]
+    pub fn has_to_do_with(&self, scope: &[ComponentName]) -> bool {
+        self.ended.is_none() && scope.iter().any(|name| self.generations.contains_key(name))
+    }
+
+    /// Whether this connection is the session's.
+    #[must_use]
+    pub fn has_stream(&self, id: &str) -> bool {
+        self.streams.iter().any(|stream| stream.stream == id)
+    }
+
     /// Whether a client that came back would learn something: a note, an action.
     #[must_use]
     pub fn has_news(&self) -> bool {
@@ -160,6 +180,9 @@ pub struct StreamFact {
     /// Where it leads; `None` is the control endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub component: Option<ComponentName>,
+    /// The connections of a former client that were to be closed when it came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
 }
 
 /// One call that was not settled.
@@ -221,6 +244,9 @@ pub struct Ended {
     pub by: PrincipalName,
     /// Why.
     pub reason: String,
+    /// The connections that it had: whoever ends it again may be the one who closes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
 }
 
 /// A take-over from a living client.

@@ -153,7 +153,7 @@ impl Checkpoints {
         list(&*self.store).await
     }
 
-    /// Ends a session. Answers the connections to close.
+    /// Ends a session. Answers the connections to close; ending it again changes nothing and answers the same.
     ///
     /// # Errors
     /// As [`decide_end`], and the store's.

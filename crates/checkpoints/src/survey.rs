@@ -51,10 +51,47 @@ pub fn survey(
     drafts.into_values().collect()
 }
 
+/// The drafts of those sessions of `acquainted` that knew an older generation of a component than the one that serves now,
+/// and that no operation has started. `reset` is what they lose with the process; who came before the first start has lost
+/// nothing.
+#[must_use]
+pub fn renewed(
+    acquainted: Vec<Checkpoint>,
+    component: &ComponentName,
+    generation: Generation,
+    reset: &NextAction,
+) -> Vec<Draft> {
+    let draft = |known: Checkpoint| {
+        let knew = known.generations.get(component).copied().filter(|knew| *knew < generation)?;
+        let mut draft = Draft::new(known.session);
+        draft.generations.insert(component.clone(), generation);
+        draft.actions.add.extend((knew > Generation::default()).then(|| reset.clone()));
+        Some(draft)
+    };
+    acquainted.into_iter().filter_map(draft).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tidegate_core::{BootId, Now, WallTime, WorkClass};
+
+    #[test]
+    fn a_renewed_server_concerns_who_knew_an_older_one_and_takes_something_from_who_knew_any() {
+        let files: ComponentName = "files".parse().unwrap();
+        let known = |(name, generation): (&str, Option<u64>)| {
+            let session = format!("local/{name}").parse().unwrap();
+            let mut known = Checkpoint::new(session, &Now { boot: BootId(1), boot_ms: 1, wall: WallTime(0) });
+            known.generations = generation.map(|it| (files.clone(), Generation(it))).into_iter().collect();
+            known
+        };
+        let sessions = [("early", Some(0)), ("older", Some(2)), ("same", Some(3)), ("stranger", None)];
+        let reset = NextAction::StateReset { component: files.clone() };
+        let drafts = renewed(sessions.map(known).into(), &files, Generation(3), &reset);
+        let told: Vec<_> = drafts.iter().map(|it| (it.session.name.as_str(), it.actions.add.len())).collect();
+        assert_eq!(told, [("early", 0), ("older", 1)]);
+        assert!(drafts.iter().all(|it| it.generations == [(files.clone(), Generation(3))].into()));
+    }
 
     #[test]
     fn a_stop_concerns_who_is_connected_whose_calls_are_in_flight_and_who_will_come_back() {

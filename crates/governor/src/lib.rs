@@ -103,4 +103,4 @@ pub use supervision::{
     FAILURES_BEFORE_PROBING, FIRST_DELAY_MS, HEALTHY_AFTER_MS, MAX_DELAY_MS, Next, PROBE_EVERY_MS,
     Supervision, decide_crash_restart,
 };
-pub use upkeep::{EndedSession, Upkeep};
+pub use upkeep::Upkeep;

@@ -6,28 +6,18 @@ use crate::{GovernorError, Stamp, of_orphan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_checkpoints::{
-    CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint, decide_end,
-    scope as scope_of_sessions, scope_of_principal,
+    CallFact, CallState, Checkpoint, Draft, decide_answered_late, decide_checkpoint,
+    scope as scope_of_sessions,
 };
 use tidegate_core::planted::is_planted;
 use tidegate_core::{
-    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, OpenCall,
-    PrincipalName, SessionId,
+    Clock, ComponentName, Entropy, Generation, IncidentId, LateAnswer, NextAction, Now, OpenCall, SessionId,
 };
 use tidegate_incidents::{
-    Incident, IncidentKind, IncidentState, Report, Severity, WhoIsNext, decide_recovered, decide_report,
+    Incident, IncidentKind, IncidentState, Report, Severity, WhoIsNext, decide_recovered, decide_report, find,
 };
 use tidegate_leases::{LeaseEffect, Leases, decide_sweep, sweep_scope};
 use tidegate_store::{Decision, Scope, Store, View, transact};
-
-/// What is left to do when a session has been ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EndedSession {
-    /// The connections to close.
-    pub cut: Vec<String>,
-    /// The incidents of its calls that go on without a client.
-    pub incidents: Vec<IncidentId>,
-}
 
 /// Records what happens outside of operations. Cheap to clone.
 #[derive(Clone)]
@@ -101,7 +91,7 @@ impl Upkeep {
     /// by an incident in the same commit, which is answered. To be durable before the client counts as gone.
     ///
     /// # Cancel safety
-    /// As with [`Upkeep::unknown`].
+    /// Dropping the future leaves it open whether it was recorded, all or nothing; recording it again changes nothing.
     ///
     /// # Errors
     /// The store's.
@@ -115,43 +105,36 @@ impl Upkeep {
                 return Ok(Decision::write(told.txn, None));
             }
             let report = report_to_operator(call, "the server may still be working on it");
+            if let Some(known) = find(view, report.kind, &report.dedup)? {
+                return Ok(Decision::write(told.txn, Some(known.id)));
+            }
             let reported = decide_report(view, &report, &stamp.incident(0), &now)?;
             Ok(Decision::write(reported.txn.and(told.txn), Some(reported.reply.id)))
         };
         Ok(transact(&*self.store, &scope_of(call), decide).await?.reply)
     }
 
-    /// Ends a session, by whom and why. Nobody comes back to it: each call of it that goes on without a client is an
-    /// operator's business from now on, by an incident in the same commit. What is cut off by closing its connections is for
-    /// [`Upkeep::detached`].
+    /// Records what a session that has been ended leaves running: `calls` are those in flight that are its. Each that goes on
+    /// without a client is an operator's business from now on; answers their incidents, those that were there already too. To
+    /// be durable before anybody is told that the session has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves it open whether the session has ended, all or nothing; ending it again changes nothing.
+    /// Dropping the future leaves some of it recorded; recording it again changes nothing.
     ///
     /// # Errors
-    /// As [`decide_end`], and the store's.
-    pub async fn end_session(
+    /// The store's.
+    pub async fn left_running(
         &self,
-        session: &SessionId,
-        by: &PrincipalName,
-        operator: bool,
-        reason: &str,
-    ) -> Result<EndedSession, GovernorError> {
-        let stamp = Stamp::fresh(&*self.entropy);
-        let decide = |view: &View| -> Result<Decision<EndedSession>, GovernorError> {
-            let now = self.clock.now();
-            let ended = decide_end(view, session, by, operator, reason, &now)?;
-            let (mut txn, mut left) = (ended.txn, EndedSession { cut: ended.reply, incidents: Vec::new() });
-            for (nth, call) in left_running(view, session)?.iter().enumerate() {
-                let report = report_to_operator(call, "the server may still be working on it");
-                let reported = decide_report(view, &report, &stamp.incident(nth), &now)?;
-                left.incidents.push(reported.reply.id);
-                txn = txn.and(reported.txn);
-            }
-            Ok(Decision::write(txn, left))
+        calls: &[(OpenCall, CallState)],
+    ) -> Result<Vec<IncidentId>, GovernorError> {
+        let goes_on = |(call, state): &&(OpenCall, CallState)| {
+            call.class.is_unsafe() && *state == CallState::Detached && !is_planted("an-end-forgets-what-runs")
         };
-        let scope = scope_of_principal(&session.principal).and(tidegate_incidents::scope());
-        Ok(transact(&*self.store, &scope, decide).await?.reply)
+        let mut incidents = Vec::new();
+        for (call, _) in calls.iter().filter(goes_on) {
+            incidents.extend(self.detached(call).await?);
+        }
+        Ok(incidents)
     }
 
     /// Records that a call was answered whose client is gone: its outcome is known now, and told to whoever comes back.
@@ -242,17 +225,6 @@ fn has_ended(view: &View, session: &SessionId) -> Result<bool, GovernorError> {
     let checkpoint: Option<Checkpoint> = view.read(&tidegate_checkpoints::key(session))?;
     let has_ended = checkpoint.is_some_and(|checkpoint| checkpoint.ended.is_some());
     Ok(has_ended && !is_planted("a-write-of-an-ended-session-is-nobodys"))
-}
-
-/// The calls of a session that has not ended yet which go on without a client.
-fn left_running(view: &View, session: &SessionId) -> Result<Vec<OpenCall>, GovernorError> {
-    let checkpoint: Option<Checkpoint> = view.read(&tidegate_checkpoints::key(session))?;
-    let Some(Checkpoint { ended: None, calls, .. }) = checkpoint else { return Ok(Vec::new()) };
-    if is_planted("an-end-forgets-what-runs") {
-        return Ok(Vec::new());
-    }
-    let running = calls.into_iter().filter(is_left);
-    Ok(running.map(|call| open_call(session, call)).collect())
 }
 
 /// Whether its client is gone and its server isn't.

@@ -97,7 +97,7 @@ pub fn decide_recovered(
     how: &str,
     now: &Now,
 ) -> Result<Decision<Option<IncidentState>>, IncidentError> {
-    let Some(mut incident) = find(view, kind, &line(dedup, crate::MAX_DEDUP_BYTES))? else {
+    let Some(mut incident) = find(view, kind, dedup)? else {
         return Ok(Decision::reply(None));
     };
     if !incident.is_open() || incident.quiet_at.is_some() {
@@ -171,11 +171,15 @@ pub fn decide_resolve(
     Ok(Decision::write(written(view, &incident, Some(Step::Resolved), now), incident))
 }
 
-fn find(view: &View, kind: IncidentKind, dedup: &str) -> Result<Option<Incident>, IncidentError> {
+/// The incident that a report of this kind about this would be counted in, open or not.
+///
+/// # Errors
+/// When a record can't be read.
+pub fn find(view: &View, kind: IncidentKind, dedup: &str) -> Result<Option<Incident>, IncidentError> {
     if is_planted("every-report-is-a-new-incident") {
         return Ok(None);
     }
-    match view.read::<KeyRecord>(&dedup_key(kind, dedup))? {
+    match view.read::<KeyRecord>(&dedup_key(kind, &line(dedup, crate::MAX_DEDUP_BYTES)))? {
         Some(record) => Ok(view.read(&key(&record.incident))?),
         None => Ok(None),
     }

@@ -44,7 +44,7 @@ mod shell;
 
 pub use decide::{
     FLAP_QUIET, FLAP_REOPENINGS, FLAP_WINDOW, MAX_HISTORY, MAX_INCIDENTS, MAX_RECENT_REPORTS, Outcome,
-    Reported, decide_acknowledge, decide_recovered, decide_report, decide_resolve, decide_settle,
+    Reported, decide_acknowledge, decide_recovered, decide_report, decide_resolve, decide_settle, find,
 };
 pub use error::IncidentError;
 pub use kind::{IncidentKind, IncidentState, Severity, WhoIsNext};

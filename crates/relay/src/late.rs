@@ -1,8 +1,9 @@
 //! What is done with what a server says when its daemon is dead: late answers are kept for whoever comes back, questions
 //! are declined, everything else is dropped. Pure; whoever listens keeps and writes.
 
+use crate::Marked;
 use crate::message::{Kind, Message};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use tidegate_core::planted::is_planted;
 
 /// What a line of such a server is.
@@ -62,6 +63,22 @@ impl Late {
     }
 }
 
+/// Of the calls that a shim reports as begun, those that a server which outlived its daemon may yet answer, with what its
+/// keeper knows them by; and first those that are settled as they are.
+#[must_use]
+pub fn sort_reported<K>(
+    reported: impl IntoIterator<Item = (Marked, Option<K>)>,
+) -> (Vec<Marked>, VecDeque<(Marked, K)>) {
+    let (mut now, mut late) = (Vec::new(), VecDeque::new());
+    for (call, kept) in reported {
+        match kept {
+            Some(kept) if call.class.is_unsafe() => late.push_back((call, kept)),
+            _ => now.push(call),
+        }
+    }
+    (now, late)
+}
+
 /// The id of the call that a line answers.
 #[must_use]
 pub fn answered_call(line: &[u8]) -> Option<u64> {
@@ -74,6 +91,23 @@ pub fn answered_call(line: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tidegate_core::WorkClass;
+
+    #[test]
+    fn only_what_may_change_something_and_is_known_to_a_keeper_is_answered_late() {
+        let reported = [
+            (WorkClass::ReadOnly, Some(1)),
+            (WorkClass::Mutating, Some(2)),
+            (WorkClass::Mutating, None),
+            (WorkClass::Idempotent, Some(4)),
+        ];
+        let call = |class| Marked { line: Vec::new(), class, tool: String::new(), age: Duration::ZERO };
+        let (now, late) = sort_reported(reported.map(|(class, kept)| (call(class), kept)));
+        let classes: Vec<_> = now.iter().map(|it| it.class).collect();
+        assert_eq!(classes, [WorkClass::ReadOnly, WorkClass::Mutating]);
+        assert_eq!(late.iter().map(|(_, kept)| *kept).collect::<Vec<_>>(), [2, 4]);
+    }
 
     #[test]
     fn answers_are_kept_once_questions_declined_and_the_rest_is_dropped() {

@@ -59,7 +59,7 @@ pub use handshake::{
 pub use hold::{DEFAULT_HOLD, MAX_HELD, MAX_HELD_BYTES};
 pub use ids::{MAX_ID_BYTES, RawId, StreamId};
 pub use introduction::{Introduction, Sharing};
-pub use late::{Heard, Late, answered_call};
+pub use late::{Heard, Late, answered_call, sort_reported};
 pub use leases::{LeaseRuleError, LeaseRules};
 pub use lifecycle::Marked;
 pub use lists::{List, ListCache, ListError, MAX_LIST_BYTES, Pages};

@@ -118,7 +118,7 @@ fn one_more_session_ends_an_idle_one_and_never_one_in_use() {
         let session = session(&name(n));
         let attached = Checkpoint {
             client: Some(process(u32::try_from(n).unwrap())),
-            streams: vec![StreamFact { stream: format!("c{n}"), component: None }],
+            streams: vec![StreamFact { stream: format!("c{n}"), component: None, cut: Vec::new() }],
             ..Checkpoint::new(session.clone(), &world.now())
         };
         txn.put(&view, &key(&session), &attached)

@@ -4,6 +4,7 @@ use crate::fixture::{World, process, session, wait};
 use std::collections::BTreeMap;
 use tidegate_checkpoints::{Attach, Known, MAX_SUFFIX, Resolution, Wanted, may_resume, resolve_name};
 use tidegate_core::{Liveness, ProcessIdentity, SessionName};
+use tidegate_store::{Fault, Txn};
 
 fn name(name: &str) -> SessionName {
     name.parse().unwrap()
@@ -166,6 +167,41 @@ fn a_session_that_ended_begins_anew_and_its_versions_go_on() {
     let anew = get();
     assert!(anew.ended.is_none() && anew.notes.is_empty());
     assert_eq!(anew.version, ended.version + 1);
+}
+
+/// Two connections of a client, and what is asked of its session meets a store that can't say whether it was written.
+fn unsure(fault: Fault) -> World {
+    let world = World::new();
+    world.attach(1, "work", "c1").unwrap();
+    world.attach(1, "work", "c2").unwrap();
+    let mut once = Some(fault);
+    world.store.set_faults(move |_: &Txn| once.take().unwrap_or(Fault::None));
+    world
+}
+
+#[test]
+fn whoever_ends_a_session_is_told_whom_to_cut_off_however_often_they_ask() {
+    for fault in [Fault::None, Fault::UncertainApplied, Fault::UncertainLost] {
+        let world = unsure(fault.clone());
+        let end = || wait(world.sessions.end(&session("work"), &"local".parse().unwrap(), false, "done"));
+        assert_eq!(end().unwrap(), ["c1", "c2"], "{fault:?}");
+        assert_eq!(end().unwrap(), ["c1", "c2"], "{fault:?}: the first answer may not have arrived");
+        world.attach(2, "work", "c3").unwrap();
+        assert_eq!(end().unwrap(), ["c3"], "{fault:?}: the session that began anew");
+    }
+}
+
+#[test]
+fn whoever_comes_for_a_dead_client_is_told_whom_to_cut_off_however_often_they_ask() {
+    for fault in [Fault::None, Fault::UncertainApplied, Fault::UncertainLost] {
+        let world = unsure(fault.clone());
+        world.probe.dies(1);
+        for _ in 0..2 {
+            assert_eq!(world.attach(2, "work", "c3").unwrap().cut, ["c1", "c2"], "{fault:?}");
+        }
+        let second = world.attach(2, "work", "c4").unwrap();
+        assert_eq!(second.cut, ["c1", "c2"], "{fault:?}: it may come before those are cut off");
+    }
 }
 
 #[test]

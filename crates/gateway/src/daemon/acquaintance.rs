@@ -8,7 +8,7 @@ use super::seat::Seat;
 use crate::config::{ComponentConfig, ServerState};
 use serde_json::json;
 use std::collections::BTreeSet;
-use tidegate_checkpoints::{Checkpoint, Draft};
+use tidegate_checkpoints::{Checkpoint, Draft, renewed};
 use tidegate_core::{ComponentName, Generation, NextAction, SessionId};
 
 /// Sessions of one commit: as many records as others don't have to wait for.
@@ -45,9 +45,7 @@ impl Context {
     /// The sessions that have not ended and have to do with any of these components.
     pub(super) async fn acquainted(&self, scope: &[ComponentName]) -> Vec<Checkpoint> {
         let sessions = grumble("the sessions can't be read", self.checkpoints.list().await);
-        let concerned =
-            |c: &Checkpoint| c.ended.is_none() && scope.iter().any(|name| c.generations.contains_key(name));
-        sessions.unwrap_or_default().into_iter().filter(concerned).collect()
+        sessions.unwrap_or_default().into_iter().filter(|it| it.has_to_do_with(scope)).collect()
     }
 
     /// A new generation serves that no operation has started: sessions that knew an older one have lost what it kept.
@@ -58,32 +56,15 @@ impl Context {
         config: &ComponentConfig,
         generation: Generation,
     ) -> BTreeSet<SessionId> {
-        let mut losers = BTreeSet::new();
-        let Some(reset) = config.reset() else { return losers };
-        let name = &config.name;
-        let sessions = self.acquainted(std::slice::from_ref(name)).await;
-        let older = |c: &Checkpoint| {
-            let is_its = seat.session.as_ref().is_none_or(|session| *session == c.session);
-            is_its && c.generations.get(name).is_some_and(|known| *known < generation)
-        };
-        let drafts: Vec<Draft> = sessions
-            .into_iter()
-            .filter(older)
-            .map(|c| {
-                let knew = c.generations.get(name).copied().unwrap_or_default();
-                let mut draft = Draft::new(c.session);
-                draft.generations.insert(name.clone(), generation);
-                if knew > Generation::default() {
-                    draft.actions.add.push(reset.clone());
-                    losers.insert(draft.session.clone());
-                }
-                draft
-            })
-            .collect();
+        let Some(reset) = config.reset() else { return BTreeSet::new() };
+        let mut sessions = self.acquainted(std::slice::from_ref(&config.name)).await;
+        sessions.retain(|it| seat.session.as_ref().is_none_or(|session| *session == it.session));
+        let drafts = renewed(sessions, &config.name, generation, &reset);
         for batch in drafts.chunks(BATCH) {
             grumble("sessions could not be told what they lost", self.checkpoints.checkpoint(batch).await);
         }
-        losers
+        let losers = drafts.into_iter().filter(|draft| !draft.actions.add.is_empty());
+        losers.map(|draft| draft.session).collect()
     }
 }
 

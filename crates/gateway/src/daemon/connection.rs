@@ -26,7 +26,7 @@ use tidegate_core::{ComponentName, Entropy as _, SessionId};
 use tidegate_governor::Caller;
 use tidegate_host::OsEntropy;
 use tidegate_leases::Owner;
-use tidegate_relay::{Marked, StreamFacts, StreamId};
+use tidegate_relay::{Marked, StreamFacts, StreamId, sort_reported};
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -173,7 +173,7 @@ async fn attach(
     daemon.registry.opened(&id, connection);
     // Somebody may have taken the session over before this connection could be found.
     let now = grumble("a session could not be read", daemon.ctx.checkpoints.get(&session).await).flatten();
-    if now.is_some_and(|now| now.streams.iter().all(|stream| stream.stream != id)) {
+    if now.is_some_and(|now| !now.has_stream(&id)) {
         daemon.registry.closed(&id);
         return Err(("the session was taken over by another client".to_owned(), false));
     }
@@ -277,7 +277,11 @@ async fn stream(
         let marks = Marks::new()?;
         welcome_with(&mut writer, &session, attached.notice.clone(), &marks).await?;
         let resumed = match resume {
-            Some(resume) => Some(resumed(daemon, &session, &component, resume, &mut late).await),
+            Some(resume) => {
+                let (resumed, answered_late) = resumed(daemon, &session, &component, resume).await;
+                late = answered_late;
+                Some(resumed)
+            }
             None => None,
         };
         let outbox = Outbox::new(writer);
@@ -332,14 +336,13 @@ async fn lines(
 }
 
 /// What a shim knows of a stream that an earlier daemon served, and what the checkpoint says of it.
-/// Unsafe calls that may yet be answered by a server that outlived its daemon go to `late`.
+/// And the calls that a server which outlived its daemon may yet answer.
 async fn resumed(
     daemon: &Daemon,
     session: &SessionId,
     component: &ComponentName,
     resume: Resume,
-    late: &mut VecDeque<(Marked, KeptCall)>,
-) -> Resumed {
+) -> (Resumed, VecDeque<(Marked, KeptCall)>) {
     let checkpoint = daemon.ctx.checkpoints.get(session).await.ok().flatten();
     let facts = checkpoint.map_or_else(StreamFacts::default, |c| StreamFacts {
         subscriptions: c
@@ -350,21 +353,18 @@ async fn resumed(
             .collect(),
         log_level: c.log_level.get(component).cloned(),
     });
-    let mut marked = Vec::new();
-    for reported in resume.forwarded {
+    let reported = resume.forwarded.into_iter().map(|reported| {
         let call = Marked {
             line: reported.line.get().as_bytes().to_vec(),
             class: reported.mark.class,
             tool: reported.mark.tool,
             age: Duration::from_millis(reported.age_ms),
         };
-        match reported.mark.call {
-            Some(kept) if call.class.is_unsafe() => late.push_back((call, kept)),
-            _ => marked.push(call),
-        }
-    }
+        (call, reported.mark.call)
+    });
+    let (marked, late) = sort_reported(reported);
     let initialize = resume.initialize.map(|line| line.get().as_bytes().to_vec());
-    Resumed { initialize, facts, marked }
+    (Resumed { initialize, facts, marked }, late)
 }
 
 /// Settles what an old server may answer late, as soon as it is known that it has, or never will. Doesn't end.

@@ -17,7 +17,7 @@ use tidegate_core::{
 };
 use tidegate_governor::{ComponentState, Components, Upkeep};
 use tidegate_host::{OsEntropy, SystemClock};
-use tidegate_incidents::{IncidentKind, Incidents, Report};
+use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
 
 /// Shared by all actors and connections.
@@ -103,11 +103,7 @@ impl Context {
             &format!("{}: {} of {} goes on without its client", call.component, call.tool, call.session),
         );
         let recorded = self.upkeep.detached(call).await;
-        if let Some(Some(incident)) = grumble("a call without a client could not be recorded", recorded) {
-            let told =
-                format!("incident {incident} ({}): its session has ended", IncidentKind::OutcomeUnknown);
-            say_of(&[("incident", &incident)], &told);
-        }
+        grumble("a call without a client could not be recorded", recorded);
     }
 
     /// Records how a call was answered that nobody waits for any more.

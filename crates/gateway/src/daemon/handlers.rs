@@ -1,12 +1,10 @@
 //! What the API's requests do: each asks the crate that decides, and answers with the public document.
 
 use super::Daemon;
-use super::component::{Msg, Seen};
 use super::context::say_of;
 use super::documents;
 use super::housekeeping::lease_effects;
 use super::operations::{drive, operation_document, operations_json, ruled};
-use super::sessions::has_to_verify;
 use super::site::Site;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
 use crate::config::ComponentConfig;
@@ -172,10 +170,9 @@ async fn status(daemon: &Daemon) -> Answer {
 async fn component(daemon: &Daemon, site: &Site, open: &[Incident]) -> Result<Option<Value>, Failure> {
     let records = &daemon.ctx.components;
     let mut servers = Vec::new();
-    for handle in site.handles() {
+    for (handle, seen) in site.look().await {
         let record = records.get(&handle.seat.record).await.map_err(Failure::cannot)?;
-        let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
-        servers.extend(seen.map(|seen| (record, seen, handle)));
+        servers.push((record, seen, handle));
     }
     if site.fleet().is_none() {
         let one = servers.first();
@@ -241,23 +238,23 @@ async fn end_session(daemon: &Daemon, caller: &Caller, name: &SessionName) -> An
     operators_only(caller, "end sessions")?;
     let all = sessions(daemon).await?;
     let session = documents::find_session(&all, caller, name)?.session.clone();
-    let ended = daemon
-        .ctx
-        .upkeep
-        .end_session(&session, caller.name(), caller.is_operator(), "ended by command")
-        .await;
-    let ended = ended.map_err(|error| match error {
-        GovernorError::Checkpoints(error) => checkpoint_failure(error),
-        error => governor_failure(&error),
-    })?;
-    for incident in ended.incidents {
-        say_of(
-            &[("incident", &incident)],
-            &format!("incident {incident}: {session} has left a running call"),
-        );
-    }
-    daemon.registry.cut(&ended.cut, "the session was ended by an operator").await;
+    let ended =
+        daemon.ctx.checkpoints.end(&session, caller.name(), caller.is_operator(), "ended by command").await;
+    let cut = ended.map_err(checkpoint_failure)?;
+    daemon.registry.cut(&cut, "the session was ended by an operator").await;
     daemon.plant.over(&session).await;
+    let mut calls = Vec::new();
+    for site in daemon.plant.sites() {
+        calls.extend(site.calls_of(&session).await);
+    }
+    let left = daemon.ctx.upkeep.left_running(&calls).await.map_err(|error| {
+        let told = "has ended, and what it leaves running could not be recorded";
+        Failure::cannot(format!("{session} {told} ({error}); end it again, so that somebody hears of it"))
+    })?;
+    for incident in left {
+        let told = format!("incident {incident}: {session} has left a running call");
+        say_of(&[("incident", &incident)], &told);
+    }
     let all = sessions(daemon).await?;
     let rows: Vec<Checkpoint> = all.into_iter().filter(|c| c.session == session).collect();
     Ok(json!({ "version": DOCUMENT_VERSION, "sessions": session_rows(daemon, &rows) }))
@@ -299,7 +296,7 @@ async fn resume(
         let told = daemon.ctx.checkpoints.told(&Resume::of(checkpoint.clone())).await;
         told.map_err(checkpoint_failure)?;
         let now = daemon.ctx.checkpoints.get(&checkpoint.session).await.map_err(checkpoint_failure)?;
-        daemon.registry.set_unsure(&checkpoint.session, now.as_ref().is_some_and(has_to_verify));
+        daemon.registry.set_unsure(&checkpoint.session, now.as_ref().is_some_and(Checkpoint::has_to_verify));
     }
     Ok(document)
 }

@@ -418,10 +418,9 @@ impl Actuator for Plant {
     fn session_facts<'a>(&'a self, scope: &'a [ComponentName]) -> BoxFuture<'a, Vec<Draft>> {
         Box::pin(async move {
             let mut served = Vec::new();
-            for handle in self.in_scope(scope).flat_map(Site::handles) {
-                let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
-                served.extend(seen.map(|seen| Served {
-                    component: handle.name.clone(),
+            for site in self.in_scope(scope) {
+                served.extend(site.look().await.into_iter().map(|(handle, seen)| Served {
+                    component: handle.name,
                     generation: seen.generation,
                     sessions: seen.sessions,
                     calls: seen.calls,

@@ -5,7 +5,7 @@ use super::context::{Context, grumble, say};
 use super::credentials::Credentials;
 use super::plant::Plant;
 use super::records::Records;
-use super::sessions::{Registry, has_to_verify};
+use super::sessions::Registry;
 use super::settings::Settings;
 use super::site::Site;
 use super::socket::Socket;
@@ -236,7 +236,7 @@ async fn detach_all(daemon: &Daemon) {
         Err(error) => return say(&format!("the sessions can't be read: {error}")),
     };
     for checkpoint in sessions.into_iter().filter(|c| c.ended.is_none()) {
-        daemon.registry.set_unsure(&checkpoint.session, has_to_verify(&checkpoint));
+        daemon.registry.set_unsure(&checkpoint.session, checkpoint.has_to_verify());
         if !checkpoint.is_attached() {
             continue;
         }

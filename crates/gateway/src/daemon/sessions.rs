@@ -4,8 +4,7 @@ use super::component::{Handle, Msg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tidegate_checkpoints::Checkpoint;
-use tidegate_core::{Clock as _, ComponentName, NextAction, ProcessIdentity, SessionId};
+use tidegate_core::{Clock as _, ComponentName, ProcessIdentity, SessionId};
 use tidegate_drain::Gate;
 use tidegate_host::SystemClock;
 use tidegate_leases::{SessionFacts, Sessions};
@@ -26,6 +25,8 @@ pub(super) struct Connection {
 /// All open connections, by their durable ids.
 pub(super) struct Registry {
     connections: Mutex<BTreeMap<String, Connection>>,
+    /// Those that are being closed: of what they leave not all is on record yet.
+    leaving: Mutex<BTreeMap<String, Arc<Connection>>>,
     /// Sessions that have not been told yet that the outcome of a call of theirs is unknown.
     unsure: Mutex<BTreeSet<SessionId>>,
     /// Of every server there is a place for, by the name of its record.
@@ -35,7 +36,13 @@ pub(super) struct Registry {
 
 impl Registry {
     pub(super) fn new(clock: SystemClock) -> Self {
-        Self { connections: Mutex::default(), unsure: Mutex::default(), gates: Mutex::default(), clock }
+        Self {
+            connections: Mutex::default(),
+            leaving: Mutex::default(),
+            unsure: Mutex::default(),
+            gates: Mutex::default(),
+            clock,
+        }
     }
 
     fn gates(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Gate>> {
@@ -56,6 +63,10 @@ impl Registry {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn leaving(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Connection>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn opened(&self, id: &str, connection: Connection) {
         self.connections().insert(id.to_owned(), connection);
     }
@@ -64,17 +75,24 @@ impl Registry {
         self.connections().remove(id);
     }
 
-    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns.
+    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns, whoever
+    /// else was closing them already.
     pub(super) async fn cut(&self, ids: &[String], message: &str) {
-        let cut: Vec<Connection> = {
-            let mut connections = self.connections();
-            ids.iter().filter_map(|id| connections.remove(id)).collect()
-        };
-        for Connection { component, closing, .. } in cut {
-            if let Some((handle, stream)) = component {
-                handle.ask(|done| Msg::End { stream, message: message.to_owned(), done }).await;
+        let cut: Vec<(&String, Arc<Connection>)> = {
+            let (mut connections, mut leaving) = (self.connections(), self.leaving());
+            for id in ids {
+                leaving.extend(connections.remove(id).map(|connection| (id.clone(), Arc::new(connection))));
             }
-            closing.notify_one();
+            ids.iter().filter_map(|id| Some((id, leaving.get(id)?.clone()))).collect()
+        };
+        for (id, connection) in cut {
+            if let Some((handle, stream)) = &connection.component {
+                // A component does one after the other: the second one is done when the first one is.
+                let (stream, message) = (*stream, message.to_owned());
+                handle.ask(|done| Msg::End { stream, message, done }).await;
+            }
+            connection.closing.notify_one();
+            self.leaving().remove(id);
         }
     }
 
@@ -124,12 +142,4 @@ impl Sessions for Registry {
             held_up: self.is_held_up(session),
         }
     }
-}
-
-/// Whether a session has yet to be told that nobody knows the outcome of a call.
-pub(super) fn has_to_verify(checkpoint: &Checkpoint) -> bool {
-    checkpoint
-        .pending
-        .iter()
-        .any(|pending| matches!(pending.action, NextAction::VerifyThenRetry { answer: None, .. }))
 }

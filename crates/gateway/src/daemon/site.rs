@@ -1,8 +1,8 @@
 //! A component as operations know it: one gate, and the servers behind it, of which a shared one has exactly one.
 
-use super::component::Handle;
+use super::component::{Handle, Msg, Seen};
 use super::fleet::Fleet;
-use tidegate_core::{ComponentName, DrainId, OperationId, SessionId};
+use tidegate_core::{CallState, ComponentName, DrainId, OpenCall, OperationId, SessionId};
 use tidegate_drain::{AlreadyClosed, Gate};
 
 /// The servers of one component.
@@ -32,6 +32,22 @@ impl Site {
             Self::Shared(handle) => vec![handle.clone()],
             Self::PerSession(fleet) => fleet.handles(),
         }
+    }
+
+    /// What each of its servers shows of itself.
+    pub(super) async fn look(&self) -> Vec<(Handle, Seen)> {
+        let mut looks = Vec::new();
+        for handle in self.handles() {
+            let seen: Option<Seen> = handle.ask(|seen| Msg::Look { seen }).await;
+            looks.extend(seen.map(|seen| (handle, seen)));
+        }
+        looks
+    }
+
+    /// What a session has in flight here.
+    pub(super) async fn calls_of(&self, session: &SessionId) -> Vec<(OpenCall, CallState)> {
+        let calls = self.look().await.into_iter().flat_map(|(_, seen)| seen.calls);
+        calls.filter(|(call, _)| call.session == *session).collect()
     }
 
     /// Where a session's calls go.

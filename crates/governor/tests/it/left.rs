@@ -2,11 +2,11 @@
 
 use crate::support::finish;
 use crate::world::{World, name};
-use tidegate_checkpoints::{CallState, Checkpoint, NextAction, key, next_action};
+use tidegate_checkpoints::{CallState, Checkpoint, Checkpoints, NextAction, key, next_action};
 use tidegate_core::{Generation, IncidentId, LateAnswer, OpenCall, SessionId, WorkClass};
 use tidegate_governor::{Phase, Upkeep};
 use tidegate_incidents::{IncidentState, WhoIsNext};
-use tidegate_store::{Store as _, View};
+use tidegate_store::{Fault, Store as _, View};
 
 fn upkeep(world: &World) -> Upkeep {
     let parts = world.parts();
@@ -44,19 +44,21 @@ fn check(world: &World, calls: &[CallState], told: Result<Option<LateAnswer>, &s
     assert_eq!(next, told);
 }
 
-fn tell(world: &World) {
-    let sessions = tidegate_checkpoints::Checkpoints::new(
-        world.parts().store,
-        world.parts().clock,
-        world.parts().entropy,
-        world.parts().probe,
-    );
-    let resume = finish(sessions.resume(&s1())).unwrap();
-    finish(sessions.told(&resume)).unwrap();
+fn sessions(world: &World) -> Checkpoints {
+    let parts = world.parts();
+    Checkpoints::new(parts.store, parts.clock, parts.entropy, parts.probe)
 }
 
-fn end(world: &World) -> Vec<IncidentId> {
-    finish(upkeep(world).end_session(&s1(), &name("ops"), true, "over")).unwrap().incidents
+fn tell(world: &World) {
+    let resume = finish(sessions(world).resume(&s1())).unwrap();
+    finish(sessions(world).told(&resume)).unwrap();
+}
+
+/// Ends the session, which leaves these calls running.
+fn end(world: &World, running: &[&str]) -> Vec<IncidentId> {
+    finish(sessions(world).end(&s1(), &name("ops"), true, "over")).unwrap();
+    let running: Vec<_> = running.iter().map(|id| (call(id), CallState::Detached)).collect();
+    finish(upkeep(world).left_running(&running)).unwrap()
 }
 
 #[test]
@@ -116,15 +118,36 @@ fn an_end_reports_what_goes_on_without_a_client_and_nothing_twice() {
     finish(upkeep.detached(&call("1-1"))).unwrap();
     finish(upkeep.unknown(&call("1-2"))).unwrap();
     finish(upkeep.detached(&call("1-3"))).unwrap();
-    finish(upkeep.answered_late(&call("1-3"), LateAnswer::Result)).unwrap();
-    let [id] = &end(&world)[..] else { panic!("of one call") };
-    assert_eq!(end(&world), [], "it has ended already");
+    let [id] = &end(&world, &["1-1"])[..] else { panic!("of one call") };
+    assert_eq!(end(&world, &["1-1"]), std::slice::from_ref(id), "it is on record already");
     let of_it =
         |world: &World| world.open_incidents().into_iter().filter(|it| it.id == *id).collect::<Vec<_>>();
     let [incident] = &of_it(&world)[..] else { panic!("one incident") };
     assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 1));
     finish(upkeep.answered_late(&call("1-1"), LateAnswer::Result)).unwrap();
     assert_eq!(of_it(&world), [], "its answer settles it");
+    end(&world, &["1-1"]);
+    assert_eq!(of_it(&world), [], "whoever looked before the answer came changes nothing");
+}
+
+#[test]
+fn a_call_that_could_not_be_recorded_is_on_record_before_anybody_is_told_that_its_session_has_ended() {
+    let world = World::of(&["files"]);
+    let upkeep = upkeep(&world);
+    finish(upkeep.detached(&call("1-0"))).unwrap();
+    world.store.inner.set_faults(|_: &_| Fault::Reject);
+    finish(upkeep.detached(&call("1-1"))).unwrap_err();
+    world.store.inner.clear_faults();
+    let running = |id: &str, class, state| (OpenCall { class, ..call(id) }, state);
+    finish(sessions(&world).end(&s1(), &name("ops"), true, "over")).unwrap();
+    let calls = [
+        running("1-1", WorkClass::Mutating, CallState::Detached),
+        running("1-2", WorkClass::ReadOnly, CallState::Detached),
+        running("1-3", WorkClass::Mutating, CallState::Written),
+    ];
+    assert_eq!(finish(upkeep.left_running(&calls)).unwrap().len(), 1);
+    let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
+    assert_eq!((incident.who_is_next, incident.dedup.as_str()), (WhoIsNext::Operator, "files/local/s1/1-1"));
 }
 
 #[test]
@@ -133,7 +156,7 @@ fn of_a_session_that_was_ended_it_is_an_operators_business_until_the_answer_come
     let upkeep = upkeep(&world);
     finish(upkeep.detached(&call("1-1"))).unwrap();
     finish(upkeep.answered_late(&call("1-1"), LateAnswer::Result)).unwrap();
-    end(&world);
+    end(&world, &[]);
     let reported = finish(upkeep.detached(&call("1-2"))).unwrap().unwrap();
     let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
     assert_eq!((&incident.id, incident.who_is_next), (&reported, WhoIsNext::Operator));
@@ -150,7 +173,7 @@ fn a_call_of_an_ended_session_whose_server_dies_is_one_incident_that_stays() {
     let world = World::of(&["files"]);
     let upkeep = upkeep(&world);
     finish(upkeep.detached(&call("1-1"))).unwrap();
-    assert_eq!(end(&world).len(), 1);
+    assert_eq!(end(&world, &["1-1"]).len(), 1);
     finish(upkeep.unknown(&call("1-1"))).unwrap();
     let [incident] = &world.open_incidents()[..] else { panic!("one incident") };
     assert_eq!((incident.who_is_next, incident.count), (WhoIsNext::Operator, 2));

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use crate::story::ComponentPlan;
-use tidegate_checkpoints::{Checkpoint, Draft};
+use tidegate_checkpoints::{Checkpoint, Draft, renewed};
 use tidegate_core::{ComponentName, Generation, NextAction, SessionId};
 
 impl ComponentPlan {
@@ -10,11 +10,6 @@ impl ComponentPlan {
     pub(super) fn reset(&self) -> Option<NextAction> {
         self.in_process.then(|| NextAction::StateReset { component: self.name.clone() })
     }
-}
-
-/// Whether the session has yet to look what became of a call.
-pub(super) fn has_to_verify(checkpoint: &Checkpoint) -> bool {
-    checkpoint.pending.iter().any(|p| matches!(p.action, NextAction::VerifyThenRetry { answer: None, .. }))
 }
 
 impl Context {
@@ -36,28 +31,14 @@ impl Context {
     /// The sessions that have to do with any of these components.
     pub(super) async fn acquainted(&self, scope: &[ComponentName]) -> Vec<Checkpoint> {
         let sessions = self.grumble("the sessions can't be read", self.checkpoints.list().await);
-        let concerned =
-            |c: &Checkpoint| c.ended.is_none() && scope.iter().any(|name| c.generations.contains_key(name));
-        sessions.unwrap_or_default().into_iter().filter(concerned).collect()
+        sessions.unwrap_or_default().into_iter().filter(|it| it.has_to_do_with(scope)).collect()
     }
 
     /// A new generation serves that no operation has started: sessions that knew an older one have lost what it kept.
     pub(super) async fn renewed(&self, plan: &ComponentPlan, generation: Generation) {
         let Some(reset) = plan.reset() else { return };
         let sessions = self.acquainted(std::slice::from_ref(&plan.name)).await;
-        let older = |c: &Checkpoint| c.generations.get(&plan.name).is_some_and(|known| *known < generation);
-        let drafts: Vec<Draft> = sessions
-            .into_iter()
-            .filter(older)
-            .map(|c| {
-                let knew = c.generations.get(&plan.name).copied().unwrap_or_default();
-                let mut draft = Draft::new(c.session);
-                draft.generations.insert(plan.name.clone(), generation);
-                // Who came before the first start has lost nothing.
-                draft.actions.add.extend((knew > Generation::default()).then(|| reset.clone()));
-                draft
-            })
-            .collect();
+        let drafts = renewed(sessions, &plan.name, generation, &reset);
         if !drafts.is_empty() {
             let told = self.checkpoints.checkpoint(&drafts).await;
             self.grumble("sessions could not be told what they lost", told);

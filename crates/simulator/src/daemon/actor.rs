@@ -140,6 +140,8 @@ impl Actor {
                 }
             }
             Msg::Reported { stream, session, call, answer } => {
+                let answered = answer.as_deref().and_then(observe::answered_by);
+                answered.into_iter().for_each(|call| self.ctx.world.see(observe::Seen::AnswerRead { call }));
                 self.relay.reported(stream, &session, *call, answer, &now)
             }
             Msg::Line { stream, line } => self.relay.client_message(stream, line, &now),
@@ -149,7 +151,9 @@ impl Actor {
                 done.send(());
                 Vec::new()
             }
-            Msg::End { stream, done } => {
+            Msg::End { stream, id, session, done } => {
+                let component = self.plan.name.clone();
+                self.ctx.world.see(observe::Seen::Cut { id, session, component });
                 let outbox = self.streams.remove(&stream);
                 self.left(stream).await;
                 outbox.into_iter().for_each(|outbox| outbox.send(super::ToShim::End));

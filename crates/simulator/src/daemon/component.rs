@@ -22,8 +22,8 @@ pub(super) enum Msg {
     Line { stream: StreamId, line: Vec<u8> },
     /// A connection is gone; answered when what it has left is on record.
     Gone { stream: StreamId, done: Sender<()> },
-    /// The session is somebody else's now: as [`Msg::Gone`], and the shim is told not to come back.
-    End { stream: StreamId, done: Sender<()> },
+    /// The session is somebody else's now, or nobody's: as [`Msg::Gone`], and the shim is told not to come back.
+    End { stream: StreamId, id: String, session: SessionId, done: Sender<()> },
     /// The server wrote something, or nothing more.
     Server { pid: u32, said: Said },
     /// Whether the server is proved dead.

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::component::{Handle, Msg, Outbox, Resumed, ToShim};
 use super::registry::Connection;
-use crate::channel::Receiver;
+use crate::channel::{Receiver, channel};
 use crate::world::KeptCall;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -14,7 +14,7 @@ use std::task::Poll;
 use tidegate_checkpoints::{Attach, CheckpointError, Fact, Wanted};
 use tidegate_core::{ComponentName, Entropy as _, PrincipalName, ProcessIdentity, SessionId, SessionName};
 use tidegate_leases::Owner;
-use tidegate_relay::{Marked, StreamFacts, StreamId};
+use tidegate_relay::{Marked, StreamFacts, StreamId, sort_reported};
 
 /// What a shim says first.
 pub(crate) struct Hello {
@@ -45,16 +45,18 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
     let session = attached.session;
     let stream = StreamId(daemon.streams.fetch_add(1, Ordering::Relaxed) + 1);
     daemon.registry.cut(&attached.cut).await;
+    let (open, mut closing) = channel();
     let connection = Connection {
         session: session.clone(),
         client: hello.client.clone(),
         component: handle.clone(),
         stream,
+        _open: open,
     };
     daemon.registry.opened(&id, connection);
     // Somebody may have cut the session off before this connection could be found.
     let now = ctx.grumble("a session could not be read", ctx.checkpoints.get(&session).await).flatten();
-    if now.is_some_and(|now| now.streams.iter().all(|stream| stream.stream != id)) {
+    if now.is_some_and(|now| !now.has_stream(&id)) {
         daemon.registry.closed(&id);
         return shim.send(ToShim::Refused { retry: false });
     }
@@ -83,14 +85,8 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
                     .collect(),
                 log_level: c.log_level.get(&hello.component).cloned(),
             });
-            let mut marked = Vec::new();
-            for (call, kept) in reported {
-                match kept {
-                    // A server that outlived its daemon may yet answer it.
-                    Some(kept) if call.class.is_unsafe() => late.push_back((call, kept)),
-                    _ => marked.push(call),
-                }
-            }
+            let (marked, answered_late) = sort_reported(reported);
+            late = answered_late;
             Some(Resumed { facts, marked })
         }
     };
@@ -101,7 +97,8 @@ pub(super) async fn serve(daemon: &Arc<Daemon>, hello: Hello, shim: Outbox, mut 
             daemon.active(&session);
         }
     };
-    first(passing, settle_late(daemon, &handle, stream, &session, &mut late)).await;
+    let served = first(passing, settle_late(daemon, &handle, stream, &session, &mut late));
+    first(served, async { closing.recv().await.unwrap_or_default() }).await;
     for (call, _) in late {
         // Nobody waits here any more: what became of it is for the session's record.
         handle.tell(Msg::Reported { stream, session: session.clone(), call: Box::new(call), answer: None });

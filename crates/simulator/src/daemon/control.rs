@@ -1,12 +1,11 @@
 //! What the API's requests do: each asks the crate that decides. Composed as the gateway's.
 
 use super::Daemon;
-use super::acquaintance::has_to_verify;
 use super::housekeeping::lease_effects;
 use super::operations::drive;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_checkpoints::{Actions, CheckpointError, Clear, Fact, Resume};
+use tidegate_checkpoints::{Actions, Checkpoint, CheckpointError, Clear, Fact, Resume};
 use tidegate_core::{
     ComponentName, Deadline, Entropy as _, Fence, IncidentId, OperationId, SessionId, WorkClass,
 };
@@ -178,7 +177,7 @@ async fn of_session(daemon: &Daemon, session: &SessionId, request: Request) -> A
             Ok(resume) => {
                 ctx.grumble("what a session was told", ctx.checkpoints.told(&resume).await);
                 if let Ok(now) = ctx.checkpoints.get(session).await {
-                    daemon.registry.set_unsure(session, now.as_ref().is_some_and(has_to_verify));
+                    daemon.registry.set_unsure(session, now.as_ref().is_some_and(Checkpoint::has_to_verify));
                 }
                 Answer::Resumed(Box::new(resume))
             }
@@ -228,13 +227,12 @@ async fn of_operator(daemon: &Daemon, caller: &Caller, request: Request) -> Answ
     let ctx = &daemon.ctx;
     match request {
         Request::EndSession { session } if caller.is_operator() => {
-            match ctx.upkeep.end_session(&session, caller.name(), true, "ended by command").await {
-                Ok(ended) => {
-                    daemon.registry.cut(&ended.cut).await;
-                    Answer::Done
-                }
-                Err(error) => no(error),
+            match ctx.checkpoints.end(&session, caller.name(), true, "ended by command").await {
+                Ok(cut) => daemon.registry.cut(&cut).await,
+                Err(error) => return no(error),
             }
+            let left = ctx.upkeep.left_running(&daemon.plant.calls_of(&session).await).await;
+            left.map_or_else(no, |_| Answer::Done)
         }
         Request::Leases => ctx.leases.list().await.map_or_else(no, Answer::Leases),
         Request::Adopt { key, to } if caller.is_operator() => {

@@ -124,7 +124,7 @@ impl Daemon {
     async fn detach_all(&self) {
         let sessions = self.ctx.grumble("the sessions can't be read", self.ctx.checkpoints.list().await);
         for checkpoint in sessions.into_iter().flatten().filter(|c| c.ended.is_none()) {
-            self.registry.set_unsure(&checkpoint.session, acquaintance::has_to_verify(&checkpoint));
+            self.registry.set_unsure(&checkpoint.session, checkpoint.has_to_verify());
             if !checkpoint.is_attached() {
                 continue;
             }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_checkpoints::{Draft, Served, survey};
 use tidegate_core::{
-    BoxFuture, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OperationId,
-    ProcessIdentity, Timer as _, planted::is_planted,
+    BoxFuture, CallState, ComponentName, Deadline, DrainId, Generation, IncidentId, NextAction, OpenCall,
+    OperationId, ProcessIdentity, SessionId, Timer as _, planted::is_planted,
 };
 use tidegate_drain::{Drainer, Gate, Holder, Verdict};
 use tidegate_governor::{
@@ -35,6 +35,17 @@ impl Plant {
 
     pub(super) fn component(&self, name: &ComponentName) -> Option<&Handle> {
         self.components.get(name)
+    }
+
+    /// What a session has in flight.
+    pub(super) async fn calls_of(&self, session: &SessionId) -> Vec<(OpenCall, CallState)> {
+        let mut calls = Vec::new();
+        for handle in self.components.values() {
+            let seen: Option<Look> = handle.ask(|seen| Msg::Look { seen }).await;
+            calls.extend(seen.into_iter().flat_map(|seen| seen.calls));
+        }
+        calls.retain(|(call, _)| call.session == *session);
+        calls
     }
 
     /// Lets components start and restart by themselves, as far as no operation has them.

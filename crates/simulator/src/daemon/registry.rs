@@ -1,6 +1,7 @@
 //! The sessions that are connected now. What is durable of them is the checkpoints'; what is here dies with the daemon.
 
 use super::component::{Handle, Msg};
+use crate::channel::Sender;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Clock, ProcessIdentity, SessionId};
@@ -14,11 +15,15 @@ pub(super) struct Connection {
     pub(super) client: ProcessIdentity,
     pub(super) component: Handle,
     pub(super) stream: StreamId,
+    /// Goes when the connection is to be closed.
+    pub(super) _open: Sender<()>,
 }
 
 /// All open connections, by their durable ids.
 pub(super) struct Registry {
     connections: Mutex<BTreeMap<String, Connection>>,
+    /// Those that are being closed: of what they leave not all is on record yet.
+    leaving: Mutex<BTreeMap<String, Arc<Connection>>>,
     /// Sessions that have yet to look what became of a call.
     unsure: Mutex<BTreeSet<SessionId>>,
     gates: Vec<Gate>,
@@ -27,11 +32,16 @@ pub(super) struct Registry {
 
 impl Registry {
     pub(super) fn new(gates: Vec<Gate>, clock: Arc<dyn Clock>) -> Self {
-        Self { connections: Mutex::default(), unsure: Mutex::default(), gates, clock }
+        let (connections, leaving, unsure) = Default::default();
+        Self { connections, leaving, unsure, gates, clock }
     }
 
     fn connections(&self) -> MutexGuard<'_, BTreeMap<String, Connection>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Connection>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn opened(&self, id: &str, connection: Connection) {
@@ -54,13 +64,21 @@ impl Registry {
         }
     }
 
-    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns.
+    /// Closes connections, and tells their shims not to come back. What they leave is on record when this returns, whoever
+    /// else was closing them already.
     pub(super) async fn cut(&self, ids: &[String]) {
-        for id in ids {
-            let cut = self.connections().remove(id);
-            if let Some(Connection { component, stream, .. }) = cut {
-                component.ask(|done| Msg::End { stream, done }).await;
+        let cut: Vec<(&String, Arc<Connection>)> = {
+            let (mut connections, mut leaving) = (self.connections(), self.leaving());
+            for id in ids {
+                leaving.extend(connections.remove(id).map(|connection| (id.clone(), Arc::new(connection))));
             }
+            ids.iter().filter_map(|id| Some((id, leaving.get(id)?.clone()))).collect()
+        };
+        for (id, connection) in cut {
+            let Connection { component, session, stream, .. } = &*connection;
+            let (of, session, stream) = (id.clone(), session.clone(), *stream);
+            component.ask(|done| Msg::End { stream, id: of, session, done }).await;
+            self.leaving().remove(id);
         }
     }
 

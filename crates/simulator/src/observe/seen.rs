@@ -288,6 +288,12 @@ pub(crate) enum Seen {
         operation: OperationId,
         caller: Caller,
     },
+    /// The daemon closes a connection, and tells its shim not to come back: what it reads for it from now on is late.
+    Cut {
+        id: String,
+        session: SessionId,
+        component: ComponentName,
+    },
     /// Somebody was told that an operation is in this phase.
     Told {
         operation: OperationId,

@@ -41,8 +41,12 @@ pub(crate) struct Call {
     pub(crate) left: bool,
     /// Its server was told that it is cancelled.
     pub(crate) cancelled: bool,
-    /// The daemon has read the server's answer to it, and lives.
+    /// The daemon has the server's answer to it, and lives.
     pub(crate) owed: bool,
+    /// It has that from a keeper, and not read it yet.
+    kept: bool,
+    /// The connection that it was made through was closed by the daemon.
+    cut: bool,
 }
 
 impl Call {
@@ -226,6 +230,8 @@ impl Truth {
                     left: false,
                     cancelled: false,
                     owed: false,
+                    kept: false,
+                    cut: false,
                 };
                 self.calls.insert(call.clone(), call_truth);
             }
@@ -249,10 +255,18 @@ impl Truth {
             Seen::LeasesUnread { component } | Seen::NotMarked { component } => self.disturb(component),
             Seen::Committed { call } => self.call(call, |it| it.committed += 1),
             Seen::AnswerRead { call } | Seen::LateAnswer { call } => {
+                let kept = matches!(seen, Seen::LateAnswer { .. });
                 self.call(call, |it| {
-                    it.owed = !it.given_up && it.outcome.is_none();
+                    it.owed = !it.given_up && !it.cut && it.outcome.is_none();
+                    it.kept = kept;
                     it.left = false;
                 });
+            }
+            Seen::Cut { session, component, .. } => {
+                for call in self.undecided_of(session, component) {
+                    call.cut = true;
+                    call.owed &= !call.kept;
+                }
             }
             Seen::Delivered { call, outcome, local } => {
                 let now_ms = self.now_ms;
@@ -392,11 +406,22 @@ impl Truth {
         let connection = (session.clone(), component.clone());
         if up {
             self.connected.insert(connection);
+            self.undecided_of(session, component).for_each(|call| call.cut = false);
             return;
         }
         self.connected.remove(&connection);
-        let of_it = |c: &&mut Call| c.outcome.is_none() && c.session == *session && c.component == *component;
-        self.calls.values_mut().filter(of_it).for_each(|call| call.disturbed = true);
+        self.undecided_of(session, component).for_each(|call| call.disturbed = true);
+    }
+
+    /// The calls of a session to a component that have no outcome yet.
+    fn undecided_of(
+        &mut self,
+        session: &SessionId,
+        component: &ComponentName,
+    ) -> impl Iterator<Item = &mut Call> {
+        let of_it =
+            move |c: &&mut Call| c.outcome.is_none() && c.session == *session && c.component == *component;
+        self.calls.values_mut().filter(of_it)
     }
 }
 

@@ -201,8 +201,7 @@ fn left_behind(observed: &Observation<'_>, session: &SessionId) -> Found {
         !incidents.any(|it| it.kind == IncidentKind::OutcomeUnknown && it.dedup.starts_with(&of_it))
     };
     let (call, _) = calls.find(|(_, it)| truth.is_running(it) && untold(it))?;
-    let excused = truth.unrecorded.contains(session);
-    (!excused).then(|| format!("{session} was ended in the middle of {call}, and no operator is told"))
+    Some(format!("{session} was ended in the middle of {call}, and no operator is told"))
 }
 
 /// Whether the next action is one that a refusal of this kind has.

@@ -7,7 +7,7 @@ use crate::world::{Executing, UP_MS, World};
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::str::FromStr;
-use tidegate_checkpoints::Checkpoint;
+use tidegate_checkpoints::{Checkpoint, StreamFact};
 use tidegate_core::{
     BootId, ComponentName, Fence, Generation, Now, OperationId, Revision, SessionId, WallTime, WorkClass,
 };
@@ -211,8 +211,33 @@ fn work_that_a_drain_cuts_off_or_loses_is_named() {
     let (good, bad) =
         (read().sees(answered("c", "c done")), read().sees(refused("c", "draining", "RetryCall")));
     check(active_safe_work_finishes, good, bad, "the server has answered c");
-    let cancelled = |scene: Scene| scene.sees(Seen::CancelReceived { call: "c".into() });
+    let cut = || Seen::Cut { id: "a".into(), session: s1(), component: files() };
+    let unknown = |scene: Scene| scene.sees(refused("c", "outcome_unknown", "RetryCall"));
+    let late = Scene::new().call("c", WorkClass::ReadOnly).knows(cut());
+    check(
+        active_safe_work_finishes,
+        unknown(late.knows(Seen::AnswerRead { call: "c".into() })),
+        unknown(read().knows(cut())),
+        "the server has answered c",
+    );
+    let connected =
+        |scene: Scene| scene.knows(Seen::Connected { session: s1(), component: files(), up: true });
+    let kept = |scene: Scene| scene.knows(Seen::LateAnswer { call: "c".into() });
     let call = || Scene::new().call("c", WorkClass::ReadOnly);
+    check(
+        active_safe_work_finishes,
+        unknown(kept(call()).knows(cut())),
+        unknown(kept(connected(call().knows(cut())))),
+        "the server has answered c",
+    );
+    let closed = |stream: &str| {
+        let mut scene = Scene::new();
+        let cut = Vec::new();
+        scene.checkpoint(|c| c.streams = vec![StreamFact { stream: stream.into(), component: None, cut }]);
+        scene.sees(Seen::Cut { id: "a".into(), session: s1(), component: files() })
+    };
+    check(active_safe_work_finishes, closed("b"), closed("a"), "it is still that session's");
+    let cancelled = |scene: Scene| scene.sees(Seen::CancelReceived { call: "c".into() });
     let (good, bad) = (cancelled(call().knows(Seen::GivenUp { call: "c".into() })), cancelled(call()));
     check(active_safe_work_finishes, good, bad, "its client did not do that");
 }

@@ -28,7 +28,8 @@ pub(super) fn new_work_stops_during_drain(observed: &Observation<'_>) -> Found {
 }
 
 /// 3: nobody but its client cancels a call; a server is stopped before the deadline only when nothing is in flight; what a
-/// server has answered, to its daemon or while that is dead to its keeper, reaches its client, and nothing else does.
+/// server has answered, to its daemon or while that is dead to its keeper, reaches its client, and nothing else does. A
+/// connection is closed only once it is no longer its session's: what is read for it after that is late.
 pub(super) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
     let truth = observed.truth;
     observed.news.iter().find_map(|seen| match seen {
@@ -48,6 +49,12 @@ pub(super) fn active_safe_work_finishes(observed: &Observation<'_>) -> Found {
                 "{component} is stopped under {}, {left} ms before the drain's deadline",
                 cut_off.call
             ))
+        }
+        Seen::Cut { id, session, component } => {
+            let checkpoint = observed.durable.checkpoints.get(session)?;
+            checkpoint.has_stream(id).then(|| {
+                format!("a connection of {session} to {component} is closed, and it is still that session's")
+            })
         }
         Seen::LateAnswerLost { call } => {
             Some(format!("the server has answered {call} to its keeper, and that answer is not kept"))
