@@ -128,6 +128,9 @@ pub(crate) enum ConfigError {
     Imported { import: PathBuf, message: String },
 }
 
+/// The kernel's limit for the path of a socket, without the final zero.
+pub(crate) const MAX_SOCKET_PATH: usize = 107;
+
 impl Config {
     /// The file that applies: `--config`, else `$TIDEGATE_CONFIG`, else `./tidegate.toml`.
     pub(crate) fn locate(given: Option<&Path>) -> PathBuf {

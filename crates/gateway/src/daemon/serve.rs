@@ -11,7 +11,7 @@ use super::site::Site;
 use super::socket::Socket;
 use super::start::Launcher;
 use super::{Daemon, hold, housekeeping, operations};
-use crate::config::{ComponentConfig, Config};
+use crate::config::{ComponentConfig, Config, MAX_SOCKET_PATH};
 use crate::keeper::Estate;
 use crate::process::Spawner;
 use rustix::process::Signal;
@@ -70,6 +70,12 @@ pub(crate) enum ServeError {
     Store(#[from] FileError),
     #[error("the policy can't be served: {0}")]
     Policy(#[from] PolicyError),
+    #[error(
+        "the socket's path has {} bytes, the kernel takes {MAX_SOCKET_PATH}: {path}; choose a shorter directory for [state] store, or \
+         start from nearer to it with a relative --config",
+        path.as_os_str().len()
+    )]
+    SocketPath { path: PathBuf },
     #[error("failed to listen at {path}: {source}")]
     Listen { path: PathBuf, source: io::Error },
     #[error("failed to supervise processes: {0}")]
@@ -94,6 +100,10 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     if config.components.is_empty() {
         return Err(ServeError::NoComponent { path: config.path });
     }
+    let path = config.socket();
+    if path.as_os_str().len() > MAX_SOCKET_PATH {
+        return Err(ServeError::SocketPath { path });
+    }
     let signals = Signals::listen().map_err(ServeError::Supervise)?;
     // A write beyond the limit on file sizes is an error then, and not the end of the daemon.
     let _heard = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(ServeError::Supervise)?;
@@ -110,7 +120,6 @@ pub(crate) async fn serve(config: Config) -> Result<Ended, ServeError> {
     grumble("what sessions have left could not be settled", daemon.ctx.upkeep.settle_left().await);
     detach_all(&daemon).await;
     expect_old_servers(&daemon).await;
-    let path = config.socket();
     let failed = |source| ServeError::Listen { path: path.clone(), source };
     let socket = Arc::new(Socket::new(&config.state_dir, path.clone()).map_err(failed)?);
     let listener = socket.listen().map_err(failed)?;

@@ -21,6 +21,7 @@ pub(super) struct Settings {
     served: Mutex<BTreeMap<ComponentName, Served>>,
     /// What never changes while the daemon runs.
     fixed: String,
+    state_dir: PathBuf,
 }
 
 /// How a file differs from what is in force.
@@ -36,7 +37,12 @@ impl Settings {
     pub(super) fn new(config: &Config) -> Self {
         let served = |component: &ComponentConfig| Served { now: component.clone(), before: None };
         let served = config.components.iter().map(|c| (c.name.clone(), served(c))).collect();
-        Self { file: config.path.clone(), served: Mutex::new(served), fixed: fixed(config) }
+        Self {
+            file: config.path.clone(),
+            served: Mutex::new(served),
+            fixed: fixed(config),
+            state_dir: config.state_dir.clone(),
+        }
     }
 
     fn served(&self) -> MutexGuard<'_, BTreeMap<ComponentName, Served>> {
@@ -78,8 +84,15 @@ impl Settings {
             found.notes.push(format!("{name} is not configured any more and serves on; {taken_over}"));
         }
         if fixed(file) != self.fixed {
-            let text = "the state directory, the policy or the credentials have changed; they are read when a daemon starts";
+            let text = "the policy or the credentials have changed; they are read when a daemon starts";
             found.notes.push(format!("{text}: {taken_over}"));
+        }
+        if file.state_dir != self.state_dir {
+            let (now, then) = (self.state_dir.display(), file.state_dir.display());
+            found.notes.push(format!(
+                "the state directory was {now} and is {then} now: nobody who reads the configuration reaches this daemon any more; end \
+                 it with SIGTERM, move the directory, and start another"
+            ));
         }
         found
     }
@@ -120,8 +133,8 @@ impl Settings {
 
 /// The part of a configuration that is read when a daemon starts, and never again.
 fn fixed(config: &Config) -> String {
-    let Config { state_dir, policy, operators, principals, .. } = config;
-    format!("{state_dir:?} {policy:?} {operators:?} {principals:?}")
+    let Config { policy, operators, principals, .. } = config;
+    format!("{policy:?} {operators:?} {principals:?}")
 }
 
 fn is_same(a: &ComponentConfig, b: &ComponentConfig) -> bool {
@@ -186,6 +199,17 @@ mod tests {
         ] {
             assert_eq!(changed(base, other), 1, "{other}");
         }
+    }
+
+    #[test]
+    fn another_state_directory_is_nothing_that_a_takeover_takes_up() {
+        let base = config("command = [\"a\"]");
+        let mut other = base.clone();
+        other.state_dir = "/srv/elsewhere".into();
+        let notes = Settings::new(&base).compare(&other).notes;
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("/srv/elsewhere") && notes[0].contains("SIGTERM"), "{notes:?}");
+        assert!(!notes[0].contains("--takeover"), "{notes:?}");
     }
 
     #[test]

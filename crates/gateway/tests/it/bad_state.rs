@@ -46,6 +46,32 @@ fn a_state_directory_that_is_a_file_is_named_and_left_alone() {
 }
 
 #[test]
+fn a_state_directory_that_can_not_be_made_or_listened_in_is_told_by_the_daemon_and_by_doctor() {
+    let rig = rig();
+    let state = rig.state();
+    let at = |dir: &str| {
+        let config = fs::read_to_string(rig.config()).unwrap();
+        let line = config.lines().find(|line| line.starts_with("store")).unwrap();
+        fs::write(rig.config(), config.replace(line, &format!("store = \"file:{dir}\""))).unwrap();
+    };
+    fs::write(&state, "").unwrap();
+    for (dir, said) in [
+        (state.join("x").display().to_string(), ["can't be made", "is no directory"]),
+        (
+            rig.root().join("x".repeat(100)).display().to_string(),
+            ["the socket's path has", "shorter directory"],
+        ),
+    ] {
+        at(&dir);
+        let doctor = rig.local(&["doctor"]);
+        assert_eq!(doctor.code, 1, "{doctor:?}");
+        assert!(said.iter().all(|words| doctor.stdout.contains(words)), "{doctor:?}");
+        refused(&rig, &[], &[dir.as_str()]);
+        assert!(!std::path::Path::new(&dir).exists());
+    }
+}
+
+#[test]
 fn a_state_directory_that_is_read_only_is_named() {
     let rig = rig();
     fs::set_permissions(rig.root(), fs::Permissions::from_mode(0o755)).unwrap();

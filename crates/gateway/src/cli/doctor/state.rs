@@ -2,7 +2,7 @@
 
 use super::configuration::readable_by_others;
 use super::finding::Finding;
-use crate::config::Config;
+use crate::config::{Config, MAX_SOCKET_PATH};
 use crate::exit::with_causes;
 use rustix::fs::{Access, access, statfs};
 use std::os::unix::fs::MetadataExt as _;
@@ -12,8 +12,6 @@ use tidegate_store::{CheckReport, FileError, LockError};
 const CHECK: &str = "state";
 /// Less than this is filled by a few hours' records and one compaction beside them.
 const LEAST_FREE: u64 = 64 << 20;
-/// Journal, lock and socket; the kernel's limit for the path of a socket, without the final zero.
-const MAX_SOCKET_PATH: usize = 107;
 
 /// File systems by the number that the kernel gives them, and what is wrong with those that hold state badly.
 const DOUBTFUL: [(u64, &str, &str); 6] = [
@@ -58,6 +56,10 @@ fn to_be_made(dir: &Path) -> Finding {
     let Some(above) = parent.into_iter().find(|dir| dir.exists()) else {
         return Finding::failed(CHECK, format!("{} can't be made", dir.display()), "check the path");
     };
+    if !above.is_dir() {
+        let said = format!("{} can't be made: {} is no directory", dir.display(), above.display());
+        return Finding::failed(CHECK, said, "choose another directory for [state] store");
+    }
     match access(above, Access::WRITE_OK) {
         Ok(()) => Finding::ok(CHECK, format!("{} will be made when the daemon starts", dir.display())),
         Err(error) => Finding::failed(
