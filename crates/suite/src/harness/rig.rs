@@ -244,8 +244,16 @@ impl Rig {
     #[track_caller]
     pub fn reaches(&self, id: &str, phases: &[&str]) -> Value {
         until(&format!("operation {id} reaches {phases:?}"), || {
-            Some(self.operation(id)).filter(|op| phases.iter().any(|phase| op["phase"] == *phase))
+            let operation = self.operation(id);
+            let there = phases.iter().any(|phase| operation["phase"] == *phase);
+            (there && (operation["phase"] != "Draining" || self.has_closed(&operation))).then_some(operation)
         })
+    }
+
+    /// Whether the gates of an operation that drains are closed: it is durable that they will be before they are.
+    fn has_closed(&self, operation: &Value) -> bool {
+        let mut scope = operation["scope"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        scope.all(|name| self.component(name)["state"] != "ready")
     }
 
     /// Waits for the end of an operation, whatever it is.
