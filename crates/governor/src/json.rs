@@ -5,9 +5,6 @@ use serde_json::{Map, Value, json};
 use tidegate_core::{NextAction, Now};
 use tidegate_drain::Holder;
 
-/// The version of the documents.
-pub const DOCUMENT_VERSION: u32 = 1;
-
 impl Operation {
     /// The operation's object.
     #[must_use]
@@ -92,12 +89,6 @@ pub fn holder_json(holder: &Holder) -> Value {
         "detached": holder.detached,
         "abandoned": holder.abandoned,
     })
-}
-
-/// The document that every `restart` command but `list` prints.
-#[must_use]
-pub fn operation_document(operation: &Operation, now: &Now) -> Value {
-    json!({ "version": DOCUMENT_VERSION, "operation": operation.to_json(now) })
 }
 
 fn millis(left: std::time::Duration, counts: bool) -> Option<u64> {

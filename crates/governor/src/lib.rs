@@ -86,7 +86,7 @@ pub use error::{GovernorError, RETRY_AFTER_MS};
 pub use governor::{Governor, Parts, list_operations};
 pub use heritage::{OldServer, settle_old_server};
 pub use incident::of_orphan;
-pub use json::{DOCUMENT_VERSION, holder_json, operation_document};
+pub use json::holder_json;
 pub use launch::{AskDigest, LaunchIdentity, Launches};
 pub use operation::{
     Approval, Drain, Generations, Intent, MAX_HOLDERS, MAX_REASON_BYTES, MAX_SCOPE, Operation,

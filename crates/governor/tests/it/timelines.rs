@@ -3,7 +3,7 @@
 use crate::support::{crash_after, finish};
 use crate::world::{Drains, World, holder, name};
 use tidegate_core::{OperationId, WorkClass};
-use tidegate_governor::{Ask, Caller, Phase, operation_document};
+use tidegate_governor::{Ask, Caller, Phase};
 use tidegate_store::Txn;
 
 /// Writes each phase that becomes durable into the diary.
@@ -75,5 +75,5 @@ fn the_document_of_an_operation() {
     let id = world.approved("op-1");
     let operation = finish(world.governor().run(&id, &world)).unwrap();
     let now = tidegate_core::Clock::now(&*world.clock);
-    insta::assert_json_snapshot!(operation_document(&operation, &now));
+    insta::assert_json_snapshot!(operation.to_json(&now));
 }
