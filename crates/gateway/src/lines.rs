@@ -162,11 +162,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         &self.input
     }
 
-    /// What was read and not looked at yet: the next line, or a part of it, and whatever follows.
-    pub(crate) fn buffered(&self) -> &[u8] {
-        &self.cutter.chunk[self.cutter.fresh.clone()]
-    }
-
     /// The next line; `None` at the end of the input.
     ///
     /// # Cancel safety

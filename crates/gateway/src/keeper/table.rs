@@ -107,16 +107,6 @@ impl CallTable {
         }
     }
 
-    /// The server has answered this call, if it is one of the table's.
-    pub(crate) fn end(&self, id: u64) {
-        self.inner().end(id);
-    }
-
-    /// Whether any call is in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.inner().used.is_empty()
-    }
-
     /// The server is proved dead: nobody asks any more.
     pub(crate) fn remove(&self) {
         if let Some((_, path)) = self.inner().file.take() {
@@ -199,9 +189,8 @@ mod tests {
         assert_eq!(stands(&path), [(9, Stand::Whole)]);
         table.begin(11);
         assert_eq!(stands(&path), [(11, Stand::Begun), (9, Stand::Whole)], "a slot is used again");
-        table.end(9);
-        table.end(11);
-        assert!(table.is_empty() && stands(&path).is_empty());
+        table.ended(|_| false);
+        assert_eq!(stands(&path), []);
         table.remove();
         assert!(read(&path).is_err());
     }

@@ -21,6 +21,7 @@ mod ring;
 mod server;
 mod spawn;
 mod stdin;
+mod stdout;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -31,3 +32,4 @@ pub(crate) use resolve::{ResolveError, resolve};
 pub(crate) use server::{Exit, Server, ServerHandle};
 pub(crate) use spawn::{LaunchSpec, Spawner};
 pub(crate) use stdin::ServerStdin;
+pub(crate) use stdout::ServerStdout;

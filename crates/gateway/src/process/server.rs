@@ -4,6 +4,7 @@ use super::end::{self, Doubt, StopError, StopReport};
 use super::reap;
 use super::ring::Ring;
 use super::stdin::ServerStdin;
+use super::stdout::ServerStdout;
 use crate::keeper::{CallTable, Keeper};
 use crate::lines::Lines;
 use std::fmt;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_core::ProcessIdentity;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::process::{Child, ChildStderr};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -54,7 +55,7 @@ pub(crate) struct Server {
     /// Where lines to it are written.
     pub(crate) stdin: ServerStdin,
     /// Where its lines are read.
-    pub(crate) stdout: Lines<ChildStdout>,
+    pub(crate) stdout: Lines<ServerStdout>,
     /// Everything else.
     pub(crate) handle: ServerHandle,
 }
@@ -63,7 +64,7 @@ impl Server {
     pub(super) fn new(
         identity: ProcessIdentity,
         child: Child,
-        (stdin, stdout, stderr): (ServerStdin, ChildStdout, ChildStderr),
+        (stdin, stdout, stderr): (ServerStdin, ServerStdout, ChildStderr),
         (keeper, calls): (Option<Keeper>, CallTable),
     ) -> Self {
         let ring = Arc::new(Mutex::new(Ring::default()));

@@ -5,6 +5,7 @@ use super::reap;
 use super::resolve::{ResolveError, resolve};
 use super::server::Server;
 use super::stdin::{ServerStdin, WriteError};
+use super::stdout::ServerStdout;
 use crate::keeper::{CallTable, Duplicates, Keeper};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -126,8 +127,8 @@ impl Spawner {
             }
             None => (None, CallTable::default()),
         };
-        let stdin =
-            ServerStdin::new(stdin).inspect_err(|_| reap::forget(pid)).map_err(SpawnError::Launcher)?;
+        let ends = ServerStdin::new(stdin).and_then(|stdin| Ok((stdin, ServerStdout::new(stdout)?)));
+        let (stdin, stdout) = ends.inspect_err(|_| reap::forget(pid)).map_err(SpawnError::Launcher)?;
         Ok(Spawned { server: Server::new(identity, child, (stdin, stdout, stderr), kept) })
     }
 }

@@ -46,7 +46,6 @@ impl Actor {
             proofs: Vec::new(),
             crashed: false,
             liveness: Liveness::heard(&self.ctx.now()),
-            looked_at: 0,
         });
         self.unavailable = None;
         let mut verified = Verified {
@@ -92,28 +91,11 @@ impl Actor {
                 return self.server_ended().await;
             }
         };
-        self.answered();
         self.perform(effects).await;
-    }
-
-    /// The keeper's table follows the relay: what the server has answered isn't running any more, nor is what it has
-    /// answered in lines that were read and are still to be looked at.
-    fn answered(&mut self) {
-        let Some(Up { handle, stdout, looked_at, .. }) = &mut self.up else { return };
-        let calls = handle.calls();
-        if calls.is_empty() {
-            *looked_at = 0;
-            return;
+        // Only now: until then its keeper finds the answer in the pipe if this daemon dies, and knows that it is waited for.
+        if let Some(up) = &self.up {
+            up.handle.calls().ended(|id| self.relay.is_flying(id));
         }
-        calls.ended(|id| self.relay.is_flying(id));
-        // Once for each read: what is left shrinks from line to line.
-        let left = stdout.buffered();
-        if left.len() > *looked_at {
-            let whole =
-                left.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-            whole.filter_map(tidegate_relay::answered_call).for_each(|id| calls.end(id));
-        }
-        *looked_at = if left.contains(&b'\n') { left.len() } else { 0 };
     }
 
     /// Looks into the silence of a server that has nothing to do; ends one that answers nothing.

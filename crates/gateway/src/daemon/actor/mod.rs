@@ -16,7 +16,7 @@ use super::seat::Seat;
 use super::start::STDERR_LINES;
 use crate::config::ComponentConfig;
 use crate::lines::{Line, Lines};
-use crate::process::{ServerHandle, StopError, StopReport};
+use crate::process::{ServerHandle, ServerStdout, StopError, StopReport};
 use crate::wire::{Note, note_frame};
 use inlet::Inlet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(3_600);
 
 /// A server that runs, or has just ended.
 struct Up {
-    stdout: Lines<tokio::process::ChildStdout>,
+    stdout: Lines<ServerStdout>,
     handle: ServerHandle,
     /// Gone once nothing more is to be written.
     inlet: Option<Inlet>,
@@ -51,8 +51,6 @@ struct Up {
     /// It ended by itself.
     crashed: bool,
     liveness: Liveness,
-    /// How much of what was read is left whose whole lines have been looked at for answers.
-    looked_at: usize,
 }
 
 pub(super) struct Actor {
