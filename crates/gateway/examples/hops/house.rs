@@ -21,7 +21,16 @@ pub(crate) enum Variant {
     Direct,
     Cat,
     Gateway,
-    Beside { name: String, command: String },
+    Beside {
+        name: String,
+        command: String,
+    },
+    /// A server that listens on HTTP already, as `--at` or, on its older transport, as `--at-sse` has named it.
+    At {
+        name: String,
+        url: String,
+        sse: bool,
+    },
 }
 
 impl Variant {
@@ -30,7 +39,7 @@ impl Variant {
             Self::Direct => "direct",
             Self::Cat => "cat",
             Self::Gateway => "gateway",
-            Self::Beside { name, .. } => name,
+            Self::Beside { name, .. } | Self::At { name, .. } => name,
         }
     }
 }
@@ -73,10 +82,10 @@ impl House {
         self.dir.path()
     }
 
-    /// The command of a client's server.
-    pub(crate) fn words(&self, variant: &Variant) -> Vec<String> {
+    /// The command of a client's server; none where it isn't a client that starts it.
+    pub(crate) fn words(&self, variant: &Variant) -> Option<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        match variant {
+        Some(match variant {
             Variant::Direct => self.server.clone(),
             Variant::Cat => [words(&["sh", "-c", r#"cat | "$@""#, "sh"]), self.server.clone()].concat(),
             Variant::Gateway => {
@@ -85,11 +94,12 @@ impl House {
                 vec![tidegate, "--config".into(), config, "connect".into(), "it".into()]
             }
             Variant::Beside { command, .. } => vec!["sh".into(), "-c".into(), format!("exec {command}")],
-        }
+            Variant::At { .. } => return None,
+        })
     }
 
     pub(crate) fn start(&self, variant: &Variant) -> Outcome<Client> {
-        let words = self.words(variant);
+        let words = self.words(variant).ok_or("only pipes are spoken here")?;
         let mut command = Command::new(&words[0]);
         Client::start(command.args(&words[1..]).current_dir(self.dir.path()))
     }

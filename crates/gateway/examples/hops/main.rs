@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! cargo build --release -p tidegate --bins --example hops
-//! target/release/examples/hops target/release/tidegate [--beside NAME COMMAND]… [SERVER COMMAND…]
+//! target/release/examples/hops target/release/tidegate [--beside NAME COMMAND | --at NAME URL | --at-sse NAME URL]… [SERVER COMMAND…]
 //! ```
 //! Without a command the server is this program itself, which does nothing but answer: what is measured then is the way,
 //! not the work. `--beside` names a stdio server that reaches the same kind of server another way; it is started by `sh`.
+//! `--at` names one that listens on HTTP already, for the client of an SDK alone; `--at-sse` one that speaks the older transport.
 //! All variants take turns in each round, because the machine is never quiet; figures are medians of rounds.
 
 #![allow(clippy::print_stdout, reason = "printing is what this program does")]
@@ -24,7 +25,8 @@ use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: hops TIDEGATE [--beside NAME COMMAND]… [SERVER COMMAND…]";
+const USAGE: &str =
+    "usage: hops TIDEGATE [--beside NAME COMMAND | --at NAME URL | --at-sse NAME URL]… [SERVER COMMAND…]";
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -34,18 +36,23 @@ fn main() -> Outcome<()> {
     }
     let tidegate = std::fs::canonicalize(first)?;
     let mut variants = vec![Variant::Direct, Variant::Cat, Variant::Gateway];
-    while arguments.next_if(|word| word == "--beside").is_some() {
-        let (name, command) = (arguments.next().ok_or(USAGE)?, arguments.next().ok_or(USAGE)?);
-        variants.push(Variant::Beside { name, command });
+    while let Some(kind) = arguments.next_if(|word| word.starts_with("--")) {
+        let (name, way) = (arguments.next().ok_or(USAGE)?, arguments.next().ok_or(USAGE)?);
+        variants.push(match kind.as_str() {
+            "--beside" => Variant::Beside { name, command: way },
+            "--at" | "--at-sse" => Variant::At { name, url: way, sse: kind == "--at-sse" },
+            _ => return Err(USAGE.into()),
+        });
     }
     let mut server: Vec<String> = arguments.collect();
     if server.is_empty() {
         server = vec![std::env::current_exe()?.display().to_string(), "answer".into()];
     }
     let house = House::open(&tidegate, &server)?;
-    turns::latency(&house, &variants)?;
-    sdk::latency(&house, &variants)?;
-    turns::throughput(&house, &variants)?;
+    let piped: Vec<Variant> = variants.iter().filter(|it| house.words(it).is_some()).cloned().collect();
+    turns::latency(&house, &piped)?;
+    turns::throughput(&house, &piped)?;
+    sdk::measure(&house, &variants)?;
     gap::gap(&house)?;
     memory::memory(&house)
 }
