@@ -202,14 +202,20 @@ impl Relay {
         }
     }
 
-    /// Lists, while nothing may reach the server.
+    /// Lists, while nothing may reach the server. One that its handshake doesn't offer isn't worth waiting for.
     fn cached_answer(&self, id: &RawId, method: &str, message: &Message) -> Option<Vec<u8>> {
         let list = List::asked_by(method)?;
         let reachable = self.is_ready() && self.gate.is_open();
-        if reachable || message.has_cursor() || matches!(self.server.phase, Phase::Unavailable(_)) {
+        if reachable || matches!(self.server.phase, Phase::Unavailable(_)) {
             return None;
         }
-        self.server.lists.get(list).map(|result| result_line(id, result))
+        let cached = self.server.lists.get(list).filter(|_| !message.has_cursor());
+        let not_offered = || {
+            let known = self.server.initialize.as_ref()?;
+            let text = format!("the server does not offer {method}");
+            (!known.offers(list)).then(|| error_line(Some(id), -32_601, &text, None))
+        };
+        cached.map(|result| result_line(id, result)).or_else(not_offered)
     }
 
     /// Cancelling a held request and releasing it are one decision: here it is still held, or it is written.

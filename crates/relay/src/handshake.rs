@@ -2,9 +2,9 @@
 //!
 //! Only the protocol version and the `tasks` capability are rewritten; the rest of a server's result passes as it is.
 
-use crate::RawId;
 use crate::message::{Kind, Member, Message, Rejected, members, range_in, spliced};
 use crate::refusal::result_line;
+use crate::{List, RawId};
 use serde_json::json;
 
 /// The newest protocol version spoken here, and the one offered to servers.
@@ -120,6 +120,15 @@ impl InitializeResult {
     #[must_use]
     pub fn as_json(&self) -> &str {
         &self.json
+    }
+
+    /// Whether it has the capability that goes with a list.
+    #[must_use]
+    pub fn offers(&self, list: List) -> bool {
+        let top = members(&self.json).unwrap_or_default();
+        let capabilities = top.iter().find(|member| member.key == "capabilities");
+        let capabilities = capabilities.and_then(|it| members(it.value).ok()).unwrap_or_default();
+        capabilities.iter().any(|member| member.key == list.capability())
     }
 
     /// The answer to a client's `initialize` that asks for `requested`: its own version where that is spoken here and

@@ -44,6 +44,16 @@ impl List {
         }
     }
 
+    /// The server's capability that it belongs to.
+    #[must_use]
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::ResourceTemplates => "resources",
+        }
+    }
+
     /// The list that `method` asks for.
     #[must_use]
     pub fn asked_by(method: &str) -> Option<Self> {

@@ -61,7 +61,7 @@ pub struct Refusal {
     pub retry_after_ms: Option<u64>,
     /// Where.
     pub component: ComponentName,
-    /// The generation it was meant for, or written to.
+    /// The generation it was meant for, or written to; zero where none is known.
     pub generation: Generation,
     /// The restart operation behind it.
     pub operation: Option<OperationId>,
@@ -78,7 +78,7 @@ impl Refusal {
             "retryable": self.retryable,
             "retry_after_ms": self.retry_after_ms,
             "component": self.component,
-            "generation": self.generation,
+            "generation": (self.generation != Generation::default()).then_some(self.generation),
             "operation": self.operation,
             "next_action": self.next_action.to_json(),
         })

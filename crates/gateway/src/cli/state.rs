@@ -34,13 +34,15 @@ pub(crate) fn resume_offline(config: &Config, session: &SessionName) -> Result<V
 fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Result<Value, CliError> {
     let (store, _) =
         FileStore::open(&config.state_dir, OpenOptions::new().read_only(true)).map_err(CliError::failed)?;
-    let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+    // A runtime that lives and ends on a thread of its own: the caller may be inside another one.
     let sessions = std::thread::scope(|scope| {
-        // A runtime of its own thread: the caller may be inside another one.
-        scope.spawn(|| runtime.block_on(tidegate_checkpoints::list(&store))).join()
+        let read = || {
+            let runtime = crate::daemon::runtime().map_err(CliError::cannot)?;
+            runtime.block_on(tidegate_checkpoints::list(&store)).map_err(CliError::cannot)
+        };
+        scope.spawn(read).join()
     });
-    let sessions =
-        sessions.map_err(|_| CliError::cannot("reading the sessions failed"))?.map_err(CliError::cannot)?;
+    let sessions = sessions.map_err(|_| CliError::cannot("reading the sessions failed"))??;
     let found = documents::find_session(&sessions, caller, session).map_err(CliError::from)?;
     Ok(documents::resume(found))
 }

@@ -4,7 +4,7 @@ use super::Daemon;
 use super::context::say_of;
 use super::documents;
 use super::housekeeping::lease_effects;
-use super::operations::{drive, operation_document, operations_json, ruled};
+use super::operations::{as_told, drive, operation_document, operations_json, ruled};
 use super::site::Site;
 use crate::api::{DOCUMENT_VERSION, Failure, Request};
 use crate::config::ComponentConfig;
@@ -92,7 +92,8 @@ pub(super) async fn handle(
         }
         Request::SessionShow { session } | Request::CheckpointShow { session } => {
             let sessions = sessions(daemon).await?;
-            Ok(documents::resume(documents::find_session(&sessions, caller, &session)?))
+            let checkpoint = documents::find_session(&sessions, caller, &session)?;
+            Ok(documents::resume(&as_told(daemon, checkpoint).await))
         }
         Request::SessionEnd { session } => end_session(daemon, caller, &session).await,
         Request::Resume { session: named } => resume(daemon, caller, session, named).await,
@@ -291,7 +292,7 @@ async fn resume(
         };
         may_resume(&asking.principal, &checkpoint.session, &known).map_err(Failure::no)?;
     }
-    let document = documents::resume(checkpoint);
+    let document = documents::resume(&as_told(daemon, checkpoint).await);
     if asking.is_some() {
         let told = daemon.ctx.checkpoints.told(&Resume::of(checkpoint.clone())).await;
         told.map_err(checkpoint_failure)?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_checkpoints::Checkpoint;
 use tidegate_core::{NextAction, OperationId};
 use tidegate_drain::Holder;
 use tidegate_governor::{Caller, GovernorError, Intent, Operation, Phase, holder_json};
@@ -76,11 +77,31 @@ pub(super) async fn operation_json(daemon: &Daemon, operation: &Operation) -> Va
     let mut document = operation.to_json(&daemon.ctx.now());
     let void = daemon.governor.void(operation, &*daemon.plant).await;
     document["void"] = json!(void.as_ref().map(ToString::to_string));
-    if let (Some(_), Some(component)) = (void, operation.scope.first().cloned()) {
-        document["next_action"] =
-            NextAction::RetryCall { component, tool: "restart_request".into() }.to_json();
+    if let (Some(_), Some(again)) = (void, ask_again(operation)) {
+        document["next_action"] = again.to_json();
     }
     document
+}
+
+/// What whoever asked for an operation does when nobody can approve it any more.
+fn ask_again(operation: &Operation) -> Option<NextAction> {
+    let component = operation.scope.first().cloned()?;
+    Some(NextAction::RetryCall { component, tool: "restart_request".into() })
+}
+
+/// A session's record as it is to be told: whoever waits for an approval that nobody can give any more is to ask again.
+pub(super) async fn as_told(daemon: &Daemon, checkpoint: &Checkpoint) -> Checkpoint {
+    let mut told = checkpoint.clone();
+    for pending in &mut told.pending {
+        let NextAction::RequestApproval { operation } = &pending.action else { continue };
+        let Ok(operation) = daemon.governor.get(operation).await else { continue };
+        if daemon.governor.void(&operation, &*daemon.plant).await.is_some()
+            && let Some(again) = ask_again(&operation)
+        {
+            pending.action = again;
+        }
+    }
+    told
 }
 
 /// Says how it ended. A takeover that has stopped the servers ends this daemon, whatever became of them.

@@ -4,7 +4,6 @@ use super::seat::Seat;
 use crate::config::ComponentConfig;
 use crate::lines::Line;
 use crate::process::{LaunchSpec, Server, Spawner, resolve};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -191,14 +190,8 @@ impl Shaking<'_> {
         };
         self.write(&initialized_notification()).await?;
         let mut lists = ListCache::default();
-        let capabilities: Value = serde_json::from_str::<Value>(initialize.as_json()).unwrap_or_default();
         for list in List::ALL {
-            let needs = match list {
-                List::Tools => "tools",
-                List::Prompts => "prompts",
-                _ => "resources",
-            };
-            if capabilities["capabilities"].get(needs).is_some()
+            if initialize.offers(list)
                 && let Some(result) = self.read_list(list).await?
             {
                 lists.set(list, result);

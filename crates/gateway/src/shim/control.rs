@@ -70,12 +70,18 @@ fn tool_result(document: &Value) -> Value {
     json!({ "content": [{ "type": "text", "text": document.to_string() }], "structuredContent": document, "isError": false })
 }
 
+/// What went wrong. Of a refusal the next action's prompt comes first, as of every refused call, and then the reason.
 fn tool_failure(failure: &Failure) -> Value {
-    let mut result = json!({ "content": [{ "type": "text", "text": failure.message }], "isError": true });
-    if let Some(refusal) = &failure.refusal {
-        result["_meta"] = json!({ "tidegate/refusal": refusal });
+    let text = |text: &Value| json!({ "type": "text", "text": text });
+    let reason = text(&json!(failure.message));
+    match &failure.refusal {
+        Some(refusal) => json!({
+            "content": [text(&refusal["next_action"]["prompt"]), reason],
+            "isError": true,
+            "_meta": { "tidegate/refusal": refusal },
+        }),
+        None => json!({ "content": [reason], "isError": true }),
     }
-    result
 }
 
 fn initialize(params: &Value) -> Value {

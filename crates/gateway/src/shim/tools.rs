@@ -218,8 +218,9 @@ pub(super) const TOOLS: &[Tool] = &[
                     "next_action": { "type": "object", "properties": { "kind": { "type": "string" }, "prompt": { "type": "string" } },
                     "required": ["kind", "prompt"] } })
         },
-        read_only: true,
-        idempotent: true,
+        // What is told here is told once: news leaves the session's record with it.
+        read_only: false,
+        idempotent: false,
         request: |a| arguments::<OneSession>(a).map(|a| Request::Resume { session: a.session }),
     },
     Tool {
@@ -347,6 +348,12 @@ mod tests {
                 "incident_acknowledge"
             ]
         );
+    }
+
+    #[test]
+    fn a_tool_is_read_only_when_it_writes_nothing() {
+        let read_only: Vec<&str> = TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
+        assert_eq!(read_only, ["status", "restart_status", "incident_list"]);
     }
 
     #[test]

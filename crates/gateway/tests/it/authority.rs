@@ -176,9 +176,14 @@ fn an_approval_of_something_changed_is_void() {
     install(script("as asked for"));
     let rig = Plan::new().component("files", &[program.to_str().unwrap()], "").start();
     rig.is_ready("files");
-    let id = rig.asks(&["files"]);
-    assert_eq!(rig.operation(&id)["void"], json!(null));
+    let mut session = rig.control("s1");
+    let asked = session.tool("restart_request", json!({ "components": ["files"], "reason": "stale" }));
+    let id = asked["structuredContent"]["operation"]["id"].as_str().unwrap().to_owned();
+    let mut told = || session.tool("session_resume", json!({}))["structuredContent"]["next_action"].clone();
+    assert_eq!((&rig.operation(&id)["void"], &told()["kind"]), (&json!(null), &json!("RequestApproval")));
     install(script("something else"));
+    // The session that asked isn't sent for an approval that nobody can give.
+    assert_eq!((&told()["kind"], &told()["tool"]), (&json!("RetryCall"), &json!("restart_request")));
     // Whoever looks is told so before they try, and what to type.
     let waiting = rig.operation(&id);
     says(waiting["void"].as_str().unwrap(), &["how files is started", "approvals are void"]);

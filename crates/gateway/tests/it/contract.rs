@@ -356,7 +356,14 @@ fn a_lease_that_is_not_ones_own_is_refused_by_kind_with_what_to_do() {
     let fence = lease["structuredContent"]["lease"]["fence"].clone();
     let mut check = |tool: &str, arguments: Value, retryable: bool| {
         let call = other.call(tool, arguments);
-        let refusal = other.refused(&call);
+        let answer = other.answer(&call);
+        let refusal = &answer["result"]["_meta"]["tidegate/refusal"];
+        let said = &answer["result"]["content"];
+        assert_eq!(
+            (&said[0]["text"], &said[1]["text"]),
+            (&refusal["next_action"]["prompt"], &refusal["reason"]),
+            "{tool}: what to do comes first, then why"
+        );
         assert_eq!(
             (&refusal["kind"], &refusal["retryable"], &refusal["next_action"]["kind"]),
             (&json!("lease_required"), &json!(retryable), &json!("ReacquireLease")),

@@ -89,6 +89,20 @@ fn a_list_of_several_pages_that_a_refused_drain_cuts_short_is_read_again_from_it
 }
 
 #[test]
+fn the_governance_tools_tell_a_session_where_it_was_while_no_daemon_runs() {
+    let mut rig = Plan::new().fault("files", &[]).start();
+    let mut control = rig.control("s1");
+    control.tool("session_checkpoint", json!({ "notes": "halfway" }));
+    rig.kill();
+    let told = control.tool("session_resume", json!({ "session": "s1" }))["structuredContent"].clone();
+    assert_eq!((&told["version"], &told["session"]), (&json!(1), &json!("s1")), "{told}");
+    assert!(told["facts"]["notes"].to_string().contains("halfway"), "{told}");
+    let unknown = control.call("session_resume", json!({ "session": "nobody" }));
+    assert_eq!(control.answer(&unknown)["result"]["isError"], true);
+    assert!(control.is_running());
+}
+
+#[test]
 fn a_call_of_a_session_that_was_ended_is_answered_where_a_model_sees_it() {
     let rig = Plan::new().fault("files", &[]).start();
     let server = rig.server("files").clone();

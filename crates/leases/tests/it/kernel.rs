@@ -28,6 +28,20 @@ pub(crate) fn play(role: &str, of: &str, state: &Path) {
     }
 }
 
+/// faketime keeps a clock's offset in shared memory under its own pid, and one that is killed leaves it there: what belongs to
+/// nobody any more is removed.
+fn sweep_clocks() {
+    for entry in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let of = |kind| name.to_str()?.strip_prefix(kind)?.parse::<u32>().ok();
+        let pid = of("faketime_shm_").or_else(|| of("sem.faketime_sem_"));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Another test may have been quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn short(name: &str, class: WorkClass) -> Acquire {
     Acquire { ttl: MIN_TTL, ..mine(name, class) }
 }
@@ -230,6 +244,7 @@ fn a_wall_clock_that_jumps_under_a_running_holder_ends_nothing_early_and_nothing
     let faked = state.path().join("wall-clock");
     let clock = SystemClock::new().unwrap();
     fs::write(&faked, "+0").unwrap();
+    sweep_clocks();
     let Some(mut elsewhen) = under("faketime", &["-f", "+1d", "true"], &["-m", "-f", "+0"]) else { return };
     // The program reads its clock's offset from a file, which is written while it runs.
     elsewhen.args(["env", "-u", "FAKETIME", "FAKETIME_NO_CACHE=1"]);

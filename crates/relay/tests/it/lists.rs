@@ -81,6 +81,28 @@ fn a_list_that_changes_while_the_gate_is_closed_counts_for_what_is_held() {
 }
 
 #[test]
+fn a_list_that_is_not_offered_is_not_waited_for() {
+    let mut world = World::ready();
+    world.close();
+    for (method, params) in [
+        ("prompts/list", "{}"),
+        ("resources/list", "{}"),
+        ("resources/templates/list", "{}"),
+        ("prompts/list", r#"{"cursor":"2"}"#),
+    ] {
+        let answer = format!("1< #1 error -32601: the server does not offer {method}");
+        assert_eq!(world.client(1, &request("1", method, params)), [answer]);
+    }
+    assert_eq!(world.client(1, &request("2", "tools/list", r#"{"cursor":"2"}"#)), [""; 0], "the rest waits");
+    world.reopen();
+    let passed = world.client(1, &request("3", "prompts/list", "{}"));
+    assert!(
+        passed.iter().any(|said| said.contains("prompts/list")),
+        "an open server answers itself: {passed:?}"
+    );
+}
+
+#[test]
 fn the_same_tools_again_are_no_news() {
     let mut world = World::ready();
     world.die();

@@ -38,6 +38,12 @@ fn every_kind_has_its_code_and_name() {
 }
 
 #[test]
+fn a_generation_that_nobody_knows_is_null() {
+    let unknown = Refusal { generation: Generation::default(), ..refusal(RefusalKind::Unavailable) };
+    assert_eq!(unknown.to_json()["generation"], json!(null));
+}
+
+#[test]
 fn a_refused_tool_call_is_a_tool_result_that_the_model_sees() {
     let prompt = "Call read on files again: the last call had no effect.";
     let object = json!({
