@@ -307,6 +307,8 @@ pub fn decide_state(
         return Err(ComponentError::Owned { component: name.clone(), operation });
     }
     let component = current(view, name, generation)?;
+    let unsaid = state == ComponentState::Unavailable && is_planted("an-old-server-is-not-on-record");
+    let state = if unsaid { component.state } else { state };
     let now = Component { state, incident: incident.cloned(), ..component.clone() };
     Ok(write_if_changed(view, &component, now))
 }

@@ -105,6 +105,11 @@ pub const BUGS: &[Bug] = &[
         "a-write-of-an-ended-session-is-nobodys",
         "a session is ended in the middle of a write, and no operator is told",
     ),
+    bug(
+        7,
+        "only-the-first-connection-waits",
+        "a client's second connection is served while those of its dead predecessor are being closed",
+    ),
     bug(7, "the-wait-outlives-the-restart", "a session is told to wait for a restart that is over"),
     bug(7, "refused-and-told-to-go-on", "a session is refused and told to go on"),
     bug(8, "refused-without-an-incident", "a refused drain leaves no incident"),
@@ -119,6 +124,11 @@ pub const BUGS: &[Bug] = &[
     bug(10, "read-before-its-sync", "a reply rests on a revision that isn't synced"),
     bug(10, "uncertain-is-done", "a commit that may have happened is taken for one that has"),
     bug(10, "uncertain-is-rejected", "a commit that may have happened is taken for one that hasn't"),
+    bug(
+        10,
+        "an-old-server-is-not-on-record",
+        "a component can't be started beside its old server, and its record says otherwise",
+    ),
     bug(10, "ended-operations-are-forgotten", "an operation is forgotten as soon as it has ended"),
     bug(10, "stopped-before-that-is-durable", "servers are stopped before the phase is durable"),
 ];

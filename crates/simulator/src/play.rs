@@ -9,7 +9,7 @@ use crate::world::World;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_core::NextAction;
-use tidegate_governor::Phase;
+use tidegate_governor::{ComponentState, Phase};
 
 /// Once nothing goes wrong any more, everything has settled within this much virtual time: the longest deadline of a
 /// request (60 s), that of a drain and a store's repair before it, and as much again.
@@ -221,6 +221,13 @@ fn unsettled(observer: &Observer) -> Option<String> {
 impl Observer {
     /// What must be true of a world that has settled.
     fn at_the_end(&mut self) -> Option<Violation> {
+        let serves = |name| self.truth.components.get(name).is_some_and(|it| it.serving);
+        let mut components = self.durable.components.values();
+        let gone = components.find(|it| it.state == ComponentState::Unavailable && serves(&it.name));
+        if let Some(gone) = gone {
+            let what = format!("{} serves, and is on record as unavailable", gone.name);
+            return Some(Violation::new(Rule::Bullet(10), what));
+        }
         let lasting = self.durable.checkpoints.iter().filter(|(_, checkpoint)| checkpoint.ended.is_none());
         for (session, checkpoint) in lasting {
             for pending in &checkpoint.pending {

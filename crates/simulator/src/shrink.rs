@@ -100,7 +100,7 @@ fn candidates(story: &Story) -> Vec<Story> {
 type Knob = fn(&mut Faults) -> &mut u32;
 
 /// Everything that can go wrong, one by one.
-const FAULTS: [Knob; 14] = [
+const FAULTS: [Knob; 15] = [
     |it| &mut it.commit_per_mille,
     |it| &mut it.full_disks,
     |it| &mut it.restores,
@@ -115,4 +115,5 @@ const FAULTS: [Knob; 14] = [
     |it| &mut it.wall_jumps,
     |it| &mut it.keeper_kills,
     |it| &mut it.ended_sessions,
+    |it| &mut it.hasty_clients,
 ];

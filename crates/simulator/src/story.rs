@@ -13,6 +13,8 @@ use tidegate_governor::Policy;
 pub(crate) const CALM_EVERY: u64 = 8;
 /// Components whose mutating calls need a lease: few enough that the others see most of the work.
 const LEASED_PER_MILLE: u32 = 150;
+/// Clients that come back at once, in every other world: enough of both kinds.
+const HASTY_PER_MILLE: u32 = 600;
 /// Every operator and every agent there is a credential for, whether they come or not.
 const OPERATORS: [&str; 2] = ["ann", "ben"];
 const AGENTS: [&str; 2] = ["reviewer", "worker"];
@@ -59,6 +61,9 @@ pub(crate) struct Faults {
     /// Sessions that an operator ends, whatever they are in the middle of.
     #[serde(default)]
     pub(crate) ended_sessions: u32,
+    /// Clients that are back as soon as they were killed: before the daemon has noticed.
+    #[serde(default)]
+    pub(crate) hasty_clients: u32,
 }
 
 /// What a restart does to the state that a server keeps.
@@ -283,6 +288,7 @@ impl Faults {
         faults.suspends = rarely(6);
         faults.keeper_kills = generator(seed, "keeper kills").u32(..3);
         faults.ended_sessions = generator(seed, "ended sessions").u32(..6).saturating_sub(3);
+        faults.hasty_clients = generator(seed, "hasty clients").u32(..2) * HASTY_PER_MILLE;
         faults
     }
 }

@@ -8,8 +8,10 @@ use crate::world::World;
 use std::fmt::Display;
 use std::sync::Arc;
 use tidegate_checkpoints::{Actions, Checkpoints};
-use tidegate_core::{ComponentName, Entropy as _, IncidentId, LateAnswer, Now, OpenCall, SessionId};
-use tidegate_governor::{Components, LaunchIdentity, Replacement, Upkeep};
+use tidegate_core::{
+    ComponentName, Entropy as _, Generation, IncidentId, LateAnswer, Now, OpenCall, SessionId,
+};
+use tidegate_governor::{ComponentState, Components, LaunchIdentity, Replacement, Upkeep};
 use tidegate_incidents::{Incidents, Report};
 use tidegate_leases::Leases;
 use tidegate_store::Store;
@@ -61,6 +63,20 @@ impl Context {
     pub(super) async fn report(&self, report: &Report) -> Option<IncidentId> {
         let reported = self.incidents.report(report).await;
         self.grumble("an incident could not be recorded", reported).map(|reported| reported.id)
+    }
+
+    /// Records that something of a generation is still there, so that nothing is started.
+    pub(super) async fn unavailable(
+        &self,
+        component: &ComponentName,
+        generation: Generation,
+        incident: Option<&IncidentId>,
+    ) {
+        let state = ComponentState::Unavailable;
+        let recorded = self.components.set_state(component, generation, state, incident).await;
+        if self.grumble("a component could not be recorded", recorded).is_none() {
+            self.world.see(Seen::StateNotRecorded { component: component.clone() });
+        }
     }
 
     /// Changes the pending actions of sessions.

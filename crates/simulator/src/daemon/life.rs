@@ -127,6 +127,8 @@ impl Actor {
                 if up.proofs.is_empty() {
                     self.unavailable = Some(incident.clone());
                     if !self.hands_off {
+                        self.ctx.unavailable(&name, up.generation, incident.as_ref()).await;
+                        self.ctx.world.see(Seen::Survived { component: name.clone() });
                         self.revive_after(AFTER_GIVING_UP_MS);
                     }
                     let why = Unavailable { incident, message: error.clone() };
@@ -180,6 +182,7 @@ impl Actor {
             Err(NotRevived::Survived { incident, message }) => {
                 self.unavailable = Some(incident.clone());
                 if !self.hands_off {
+                    self.ctx.world.see(Seen::Survived { component: self.plan.name.clone() });
                     self.revive_after(AFTER_GIVING_UP_MS);
                 }
                 let effects =

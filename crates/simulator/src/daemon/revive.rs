@@ -72,7 +72,7 @@ pub(super) async fn revive(
                 ctx.components.stopped(name, generation, ComponentState::Starting).await?;
                 Err(failed(format!("{name} could not be started: {message}")))
             }
-            Err(error) => Err(survived(ctx, name, &error).await),
+            Err(error) => Err(survived(ctx, name, generation, &error).await),
         },
     }
 }
@@ -87,16 +87,17 @@ async fn settle_old_tree(
     let proof = ctx.prove_old_server_gone(process, record.unsafe_possible, false).await;
     match proof {
         Ok(()) => Ok(()),
-        Err(message) => Err(survived(ctx, &record.name, &message).await),
+        Err(message) => Err(survived(ctx, &record.name, record.generation, &message).await),
     }
 }
 
-async fn survived(ctx: &Context, name: &ComponentName, message: &str) -> NotRevived {
+async fn survived(ctx: &Context, name: &ComponentName, generation: Generation, message: &str) -> NotRevived {
     let title = format!("{name} can't be started beside its old server: {message}");
     let mut report =
         Report::new(IncidentKind::TreeSurvived, of_component(name), Severity::Critical, title.as_str());
     report.scope = Some(name.clone());
     let incident = ctx.report(&report).await;
+    ctx.unavailable(name, generation, incident.as_ref()).await;
     NotRevived::Survived { incident, message: title }
 }
 

@@ -60,19 +60,21 @@ const NEXT_ACTIONS: [&str; 9] = [
     "ContactOperator",
 ];
 /// What is counted beside the four kinds, and has to be reached like them.
-const MARKS: [&str; 29] = [
+const MARKS: [&str; 31] = [
     "answered during a drain",
     "approval by one who may",
     "approval by one who may not",
     "call cancelled",
     "called during a drain",
     "child left behind",
+    "client back at once",
     "compared with an undisturbed run",
     "daemon died",
     "daemon stopped",
     "disk full",
     "keeper killed",
     "late answer found",
+    "kept from starting by an old server",
     "lease adopted",
     "lease carried over",
     "lease expired",
@@ -187,6 +189,7 @@ impl Coverage {
                     self.mark("session ended in the middle of a write");
                 }
             }
+            Seen::Survived { .. } => self.mark("kept from starting by an old server"),
             Seen::LateAnswer { .. } => self.mark("late answer found"),
             Seen::Kept { .. } => self.mark("fact kept"),
             Seen::DaemonDied => self.mark("daemon died"),

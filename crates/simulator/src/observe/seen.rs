@@ -144,6 +144,14 @@ pub(crate) enum Seen {
         component: ComponentName,
         pid: u32,
     },
+    /// The daemon starts nothing, because something of the component's old server is still there.
+    Survived {
+        component: ComponentName,
+    },
+    /// That could not be recorded.
+    StateNotRecorded {
+        component: ComponentName,
+    },
     GateClosed {
         component: ComponentName,
         drain: DrainId,

@@ -61,7 +61,9 @@ impl Call {
 pub(crate) struct ComponentTruth {
     /// The step in which its gate was closed.
     pub(crate) closed_in: Option<u64>,
-    serving: bool,
+    pub(crate) serving: bool,
+    /// The store has refused what it is now.
+    pub(crate) state_unrecorded: bool,
     pub(crate) running: BTreeMap<u32, Generation>,
     /// The step, and the time, in which it was last looked who holds which lease.
     pub(crate) looked_at_leases: (u64, u64),
@@ -177,7 +179,13 @@ impl Truth {
                     it.running.insert(*pid, *generation);
                 });
             }
-            Seen::Serving { component, .. } => self.component(component, |it| it.serving = true),
+            Seen::Serving { component, .. } => self.component(component, |it| {
+                it.serving = true;
+                it.state_unrecorded = false;
+            }),
+            Seen::StateNotRecorded { component } => {
+                self.component(component, |it| it.state_unrecorded = true)
+            }
             Seen::Stopping { component, .. } => {
                 self.component(component, |it| it.serving = false);
                 self.disturb(component);
@@ -317,6 +325,7 @@ impl Truth {
             Seen::Restored => self.restored(),
             Seen::Mark(_)
             | Seen::Ended { .. }
+            | Seen::Survived { .. }
             | Seen::LateAnswerLost { .. }
             | Seen::Released { .. }
             | Seen::ReadOwn { .. } => {}

@@ -244,6 +244,11 @@ impl Person {
         self.world.dies(&client.process);
         self.stale.extend(std::mem::take(&mut self.held).into_values());
         let away = self.rng.u64(50..9_000);
+        let mut haste = self.world.generator(&format!("haste of {}", client.process.pid));
+        if happens(&mut haste, self.world.story.faults.hasty_clients) {
+            self.world.see(Seen::Mark("client back at once"));
+            return;
+        }
         cleans_up(&self.world, &self.plan).await;
         self.world.executor.sleep(away).await;
     }

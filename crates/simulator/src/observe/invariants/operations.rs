@@ -5,7 +5,7 @@ use crate::observe::truth::is_failure;
 use crate::observe::{Observation, Seen};
 use std::collections::BTreeSet;
 use tidegate_checkpoints::Resume;
-use tidegate_governor::{CallerKind, Operation, Phase};
+use tidegate_governor::{CallerKind, ComponentState, Operation, Phase};
 use tidegate_incidents::WhoIsNext;
 
 /// 1: a server is stopped for an operation only, and for one that was asked for by an operator or a signal, or approved by
@@ -97,12 +97,16 @@ pub(super) fn failed_drain_leaves_work(observed: &Observation<'_>) -> Found {
     })
 }
 
-/// 10: what somebody was told of an operation or a session, a fresh process finds in the store, or more.
+/// 10: what somebody was told of an operation or a session, a fresh process finds in the store, or more; and that a component
+/// isn't started beside its old server.
 pub(super) fn no_chat_reconstruction(observed: &Observation<'_>) -> Found {
     let denied =
         || observed.truth.told_nothing.iter().find(|id| observed.durable.operations.contains_key(*id));
     if let Some(id) = observed.changed.then(denied).flatten() {
         return Some(format!("somebody was told that {id} was not taken, and it is there"));
+    }
+    if let Some(what) = observed.news.iter().find_map(|seen| not_on_record(observed, seen)) {
+        return Some(what);
     }
     let look = |seen: &Seen| matches!(seen, Seen::DaemonDied | Seen::Told { .. } | Seen::Kept { .. });
     if !observed.news.iter().any(look) {
@@ -123,6 +127,21 @@ pub(super) fn no_chat_reconstruction(observed: &Observation<'_>) -> Found {
             (resume.next_action.prompt().is_empty()).then(|| format!("{session} can't be told what to do"))
         })
     })
+}
+
+/// A component that isn't started, because something of its old server is there, and whose record doesn't say that.
+fn not_on_record(observed: &Observation<'_>, seen: &Seen) -> Found {
+    let Seen::Survived { component } = seen else { return None };
+    if observed.truth.components.get(component)?.state_unrecorded {
+        return None;
+    }
+    let record = observed.durable.components.get(component)?;
+    if record.state != ComponentState::Unavailable {
+        let state = record.state;
+        return Some(format!("{component} is not started beside its old server, and on record as {state:?}"));
+    }
+    let told = record.incident.as_ref().is_none_or(|id| observed.durable.incidents.contains_key(id));
+    (!told).then(|| format!("{component} is unavailable for an incident that is not durable"))
 }
 
 /// Phases in the order in which they are reached. Between stopping and verifying an operation may go round.

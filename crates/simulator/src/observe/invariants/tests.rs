@@ -11,7 +11,7 @@ use tidegate_checkpoints::{Checkpoint, StreamFact};
 use tidegate_core::{
     BootId, ComponentName, Fence, Generation, Now, OperationId, Revision, SessionId, WallTime, WorkClass,
 };
-use tidegate_governor::{Caller, LaunchIdentity, Launches, Operation, Phase};
+use tidegate_governor::{Caller, Component, ComponentState, LaunchIdentity, Launches, Operation, Phase};
 use tidegate_incidents::{Incident, IncidentKind, Report, Severity, decide_report};
 use tidegate_store::View;
 
@@ -557,6 +557,28 @@ fn what_somebody_was_told_and_is_not_durable_is_named() {
         "op is Completed",
     );
     check(no_chat_reconstruction, scene(), Scene::new().sees(told(Phase::Requested)), "it is not durable");
+}
+
+#[test]
+fn a_component_that_its_old_server_keeps_from_starting_is_on_record_as_unavailable_or_named() {
+    let scene = |state: ComponentState| {
+        let mut scene = Scene::new();
+        scene.incident(IncidentKind::TreeSurvived, "files");
+        let record = Component { state, incident: Some(name("inc")), ..Component::new(files()) };
+        scene.durable.components.insert(files(), record);
+        scene
+    };
+    let rule = no_chat_reconstruction;
+    let survived = || Seen::Survived { component: files() };
+    let good = || scene(ComponentState::Unavailable).sees(survived());
+    check(rule, good(), scene(ComponentState::Ready).sees(survived()), "on record as Ready");
+    let mut unsaid = good();
+    unsaid.durable.incidents.clear();
+    check(rule, good(), unsaid, "an incident that is not durable");
+    let refused = Seen::StateNotRecorded { component: files() };
+    let excused = || scene(ComponentState::Ready).knows(refused.clone());
+    let serves_since = excused().knows(Seen::Serving { component: files() });
+    check(rule, excused().sees(survived()), serves_since.sees(survived()), "on record as Ready");
 }
 
 #[test]
