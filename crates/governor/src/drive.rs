@@ -67,7 +67,11 @@ impl Governor {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        failed.map_or(Ok(settled), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.mark_recovered();
+        Ok(settled)
     }
 
     async fn drive(

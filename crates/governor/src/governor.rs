@@ -3,8 +3,8 @@
 use crate::request::{decide_request, request_scope};
 use crate::ruling::{self, decide_approve, decide_cancel, decide_deny, decide_expire, ruling_scope};
 use crate::{
-    Actuator, Approved, Ask, Caller, Changes, Components, GovernorError, Launches, Operation, Phase, Policy,
-    PolicyError, Stamp, operation,
+    Actuator, Approved, Ask, Caller, Changes, Components, GovernorError, Intent, Launches, Operation, Phase,
+    Policy, PolicyError, Stamp, operation,
 };
 use event_listener::{Event, EventListener};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,8 @@ pub(crate) struct Shared {
 /// What is known while it lasts, and of no consequence when it is lost.
 #[derive(Default)]
 struct Memory {
+    /// Nothing of an earlier process is left to be settled.
+    recovered: bool,
     /// The operations that a task of this governor drives.
     driven: BTreeSet<OperationId>,
     /// What the drains under way are waiting for.
@@ -176,6 +178,26 @@ impl Governor {
     pub async fn list(&self) -> Result<Vec<Operation>, GovernorError> {
         let operations = list_operations(&*self.shared.parts.store).await?;
         Ok(operations.into_iter().map(|operation| self.with_holders(operation)).collect())
+    }
+
+    /// What was approved and nobody drives: whoever approved it has lost the answer. Nothing until
+    /// [`recover`](Self::recover) has succeeded: what an earlier process was to do, its own end among it, is settled by
+    /// that and never begun. Nor is what a signal asked for, which is driven by whoever got it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn undriven(&self) -> Result<Vec<OperationId>, GovernorError> {
+        if !self.memory().recovered {
+            return Ok(Vec::new());
+        }
+        let approved = list_operations(&*self.shared.parts.store).await?.into_iter();
+        let approved = approved.filter(|it| it.phase == Phase::Approved && it.intent != Intent::Shutdown);
+        Ok(approved.map(|it| it.id).filter(|id| !self.is_driven(id)).collect())
+    }
+
+    /// Everything that an earlier process has left is settled.
+    pub(crate) fn mark_recovered(&self) {
+        self.memory().recovered = true;
     }
 
     /// Completes when an operation has moved on or a drain has told its progress. Listen first, then look.

@@ -207,13 +207,8 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
     drive_left(daemon).await;
 }
 
-/// Begins what was approved and nobody drives: whoever approved it lost the answer, with a daemon or with the store's.
-/// A signal is for the daemon that got it: what an earlier one left of that is settled, and never begun.
+/// Begins what was approved and nobody drives.
 pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
-    let operations = grumble("operations can't be read", daemon.governor.list().await).unwrap_or_default();
-    for operation in
-        operations.into_iter().filter(|o| o.phase == Phase::Approved && o.intent != Intent::Shutdown)
-    {
-        drive(daemon, operation.id);
-    }
+    let undriven = grumble("operations can't be read", daemon.governor.undriven().await);
+    undriven.into_iter().flatten().for_each(|id| drive(daemon, id));
 }

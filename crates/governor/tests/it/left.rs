@@ -1,10 +1,11 @@
-//! What is left behind and settles later: calls whose client is gone, and restarts that had failed.
+//! What is left behind and settles later: calls whose client is gone, restarts that had failed, and what was approved and
+//! not begun.
 
 use crate::support::finish;
 use crate::world::{World, name};
 use tidegate_checkpoints::{CallState, Checkpoint, Checkpoints, NextAction, key, next_action};
 use tidegate_core::{Generation, IncidentId, LateAnswer, OpenCall, SessionId, WorkClass};
-use tidegate_governor::{Phase, Upkeep};
+use tidegate_governor::{Ask, Caller, Phase, Upkeep};
 use tidegate_incidents::{IncidentState, WhoIsNext};
 use tidegate_store::{Fault, Store as _, View};
 
@@ -200,4 +201,31 @@ fn a_failed_restart_is_settled_when_every_component_of_it_serves_again_and_not_b
         (all[0].state, note.as_str()),
         (IncidentState::Resolved, "files serves as generation 7, mail serves as generation 7")
     );
+}
+
+#[test]
+fn what_an_earlier_process_was_to_begin_is_never_begun_its_own_end_least_of_all() {
+    let world = World::of(&["files"]);
+    let ask = Ask::takeover(name("op-1"), vec![name("files")], "a new version");
+    finish(world.governor().request(&Caller::operator(name("ops")), &ask, &world)).unwrap();
+    assert_eq!(world.operation(&ask.id).phase, Phase::Approved);
+
+    let successor = world.governor();
+    assert_eq!(finish(successor.undriven()).unwrap(), [], "nothing was settled yet");
+    world.store.inner.set_faults(|_: &_| Fault::Reject);
+    finish(successor.recover(&world)).unwrap_err();
+    world.store.inner.clear_faults();
+    assert_eq!(finish(successor.undriven()).unwrap(), [], "it couldn't be settled yet");
+    finish(successor.recover(&world)).unwrap();
+    assert_eq!(world.operation(&ask.id).phase, Phase::Failed);
+    assert_eq!(finish(successor.undriven()).unwrap(), []);
+
+    let id = world.approved("op-2");
+    assert_eq!(
+        finish(successor.undriven()).unwrap(),
+        std::slice::from_ref(&id),
+        "its approver has lost the answer"
+    );
+    finish(successor.run(&id, &world)).unwrap();
+    assert_eq!(finish(successor.undriven()).unwrap(), []);
 }

@@ -6,7 +6,7 @@ use crate::observe::Seen;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tidegate_core::{ComponentName, Entropy as _, OperationId};
-use tidegate_governor::{Ask, Caller, GovernorError, Intent, Operation, Phase};
+use tidegate_governor::{Ask, Caller, GovernorError, Operation, Phase};
 use tidegate_incidents::{IncidentKind, Report, Severity};
 
 /// The pause before an operation that could not be driven on is tried again.
@@ -64,15 +64,10 @@ pub(super) async fn recover(daemon: &Arc<Daemon>) {
     drive_left(daemon).await;
 }
 
-/// Drives what was approved and nobody drives: its approver's answer was lost, with a daemon or with the store's.
-/// A signal is for the daemon that got it: what an earlier one left of that is settled, and never begun.
+/// Drives what was approved and nobody drives.
 pub(super) async fn drive_left(daemon: &Arc<Daemon>) {
-    let operations = daemon.ctx.grumble("operations can't be read", daemon.governor.list().await);
-    for operation in
-        operations.into_iter().flatten().filter(|o| o.phase == Phase::Approved && o.intent == Intent::Restart)
-    {
-        drive(daemon, operation.id);
-    }
+    let undriven = daemon.ctx.grumble("operations can't be read", daemon.governor.undriven().await);
+    undriven.into_iter().flatten().for_each(|id| drive(daemon, id));
 }
 
 /// A signal is an operation over all components, bound by drain safety alone.
