@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::process::Command;
-use tidegate_suite::harness::{Client, Plan, Process, Rig, eventually, fault_server, until};
+use tidegate_suite::harness::{Call, Client, Latch, Plan, Process, Rig, eventually, fault_server, until};
 
 fn start_of(result: &Value) -> &Value {
     &result["structuredContent"]["start"]
@@ -175,6 +175,63 @@ fn a_takeover_under_live_clients_loses_nothing_and_asks_nothing_of_them() {
     }
     assert_eq!(rig.server("files").executed(), ["first", "held", "held"]);
     assert_eq!(rig.open_incidents(), Vec::<Value>::new());
+}
+
+/// A session's write that executes, and a takeover that waits for it; a second write is held.
+struct Taken {
+    rig: Rig,
+    client: Client,
+    latch: Latch,
+    first: Call,
+    held: Call,
+    new: Process,
+}
+
+impl Taken {
+    fn in_the_middle() -> Self {
+        let rig = Plan::new().fault("files", &[]).start();
+        let mut client = rig.connect("files", "c1");
+        let latch = rig.server("files").latch("first");
+        let first = client.call("append", json!({ "text": "first", "until_file": latch.path() }));
+        rig.server("files").arrives("first");
+        let new = takeover(&rig, Some("ops"));
+        eventually("the drain", || rig.component("files")["state"] == "draining");
+        let held = client.call("append", json!({ "text": "held" }));
+        rig.holds("files", 1);
+        Self { rig, client, latch, first, held, new }
+    }
+
+    /// Both writes are answered, the first by the old server, and each was executed once.
+    fn ends_whole(mut self) {
+        assert_eq!(start_of(&self.client.result(&self.first)), 1);
+        assert_eq!(start_of(&self.client.result(&self.held)), 2);
+        assert_eq!(self.client.unanswered(), []);
+        assert_eq!(self.rig.server("files").executed(), ["first", "held"]);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_is_taken_over_is_followed_all_the_same() {
+    let mut taken = Taken::in_the_middle();
+    let id = taken.rig.status()["operations"][0]["id"].as_str().unwrap().to_owned();
+    taken.rig.kill();
+    taken.latch.open();
+    is_ready(&mut taken.new);
+    let operation = taken.rig.ended(&id);
+    assert_eq!(operation["phase"], "Failed", "{operation}");
+    assert!(operation["incident"].is_string(), "{operation}");
+    taken.ends_whole();
+}
+
+#[test]
+fn a_successor_that_is_killed_leaves_the_drain_to_its_predecessor_and_the_place_to_the_next() {
+    let mut taken = Taken::in_the_middle();
+    taken.new.signal(Signal::KILL);
+    eventually("the successor is gone", || !taken.new.is_running());
+    taken.latch.open();
+    assert_eq!(taken.rig.ended_by_itself().code, Some(0));
+    taken.rig.serve();
+    taken.ends_whole();
 }
 
 #[test]
