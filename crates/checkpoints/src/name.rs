@@ -44,7 +44,7 @@ pub struct Wanted {
     pub caller: PrincipalName,
     /// Whether the caller is an operator.
     pub operator: bool,
-    /// Whose session it is to be; the caller's own but for operators who steal.
+    /// Whose session it is to be; the caller's own but for operators who steal or have stolen.
     pub owner: PrincipalName,
     /// The name, where one was given.
     pub name: Option<SessionName>,
@@ -163,7 +163,7 @@ pub fn resolve_name(
     if wanted.owner != wanted.caller {
         return foreign(known, wanted);
     }
-    let is_mine = |k: &Known| !k.ended && same_process(&k.client, &wanted.client);
+    let is_mine = |k: &Known| belongs_to_client(k, wanted);
     let Some(name) = &wanted.name else {
         let mine = known.iter().find(|(_, k)| is_mine(k));
         return Ok(
@@ -203,6 +203,10 @@ fn foreign(known: &BTreeMap<SessionName, Known>, wanted: &Wanted) -> Result<Reso
         return Err(NameRefusal::NoName { owner: wanted.owner.clone() });
     };
     let session = || SessionId::new(wanted.owner.clone(), name.clone());
+    // What an operator has taken over is the operator's for all connections of the client, and when they come back.
+    if wanted.operator && known.get(name).is_some_and(|k| belongs_to_client(k, wanted)) {
+        return Ok(Resolution::Same(name.clone()));
+    }
     if !(wanted.operator && wanted.steal) {
         return Err(NameRefusal::NotYours { session: session() });
     }
@@ -210,6 +214,11 @@ fn foreign(known: &BTreeMap<SessionName, Known>, wanted: &Wanted) -> Result<Reso
         Some(k) if !k.ended => Ok(Resolution::Stolen(name.clone())),
         _ => Err(NameRefusal::NothingToSteal { session: session() }),
     }
+}
+
+/// Whether a session is that of the client that asks.
+fn belongs_to_client(known: &Known, wanted: &Wanted) -> bool {
+    !known.ended && same_process(&known.client, &wanted.client)
 }
 
 enum Claim {

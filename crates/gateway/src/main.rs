@@ -25,5 +25,7 @@ fn main() -> ExitCode {
     if let Some(code) = process::launch_main().or_else(keeper::keep_main).or_else(shim::stream_main) {
         return code;
     }
-    exit::code(cli::run(cli::Cli::parse()))
+    let cli = cli::Cli::parse();
+    let json = cli.answers_in_json();
+    exit::code(cli::run(cli), json)
 }

@@ -6,7 +6,7 @@
 use crate::keeper::KeptCall;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tidegate_core::{ComponentName, ProcessIdentity, SessionId, SessionName, WorkClass};
+use tidegate_core::{ComponentName, PrincipalName, ProcessIdentity, SessionId, SessionName, WorkClass};
 
 /// The version of this protocol; both ends must speak the same.
 pub(crate) const WIRE_VERSION: u32 = 2;
@@ -56,6 +56,9 @@ pub(crate) struct Attach {
     /// Take the name over from a client that lives.
     #[serde(default)]
     pub(crate) steal: bool,
+    /// Whose session it is, where it was taken over; the caller's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<PrincipalName>,
     /// The client: the process that started the shim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<ProcessIdentity>,

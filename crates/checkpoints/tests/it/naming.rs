@@ -111,6 +111,12 @@ fn stealing_needs_the_word_and_for_others_an_operator() {
     let operator = Wanted { operator: true, ..foreign };
     check(&known, &operator, "Stolen(\"work\")");
     check(&known, &Wanted { steal: false, ..operator.clone() }, "belongs to another principal");
+    // Once it is the operator's client that has it, that client comes back to it; anybody else's doesn't.
+    let taken = [("work", held(1, Liveness::Alive))];
+    check(&taken, &operator, "Same(\"work\")");
+    check(&taken, &Wanted { steal: false, ..operator.clone() }, "Same(\"work\")");
+    let agent = Wanted { operator: false, steal: false, ..operator.clone() };
+    check(&taken, &agent, "belongs to another principal");
     check(&[("work", ended())], &operator, "there is no session local/work to take over");
     check(&[], &operator, "there is no session local/work to take over");
     check(&known, &Wanted { name: None, ..operator }, "which session of local is to be taken over?");

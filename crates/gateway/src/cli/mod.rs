@@ -138,7 +138,7 @@ pub(crate) struct ConnectArgs {
     /// The session's name; the same name is the same session again
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<SessionName>,
-    /// Take the name over from a client that still lives
+    /// Take the name over from a client that still lives; an operator takes over anybody's session
     #[arg(long, requires = "session")]
     pub(crate) steal: bool,
 }
@@ -312,6 +312,13 @@ pub(crate) enum StoreCommand {
     Adopt,
     /// Rewrite the journal with live records only
     Compact,
+}
+
+impl Cli {
+    /// Whether standard output is for one JSON document. That of `connect` is its client's, and speaks the protocol only.
+    pub(crate) fn answers_in_json(&self) -> bool {
+        self.global.json && !matches!(self.command, Command::Connect(_))
+    }
 }
 
 /// Runs a command.

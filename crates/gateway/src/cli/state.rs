@@ -43,7 +43,7 @@ fn read_resume(config: &Config, caller: &Caller, session: &SessionName) -> Resul
         scope.spawn(read).join()
     });
     let sessions = sessions.map_err(|_| CliError::cannot("reading the sessions failed"))??;
-    let found = documents::find_session(&sessions, caller, session).map_err(CliError::from)?;
+    let found = documents::find_session(&sessions, caller, session)?;
     Ok(documents::resume(found))
 }
 

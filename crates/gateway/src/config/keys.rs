@@ -57,6 +57,21 @@ pub(super) fn first_bad_key(root: &DeTable<'_>) -> Option<(usize, String)> {
     })
 }
 
+/// The innermost key that holds what stands at `at`.
+pub(super) fn key_at<'a>(table: &'a DeTable<'_>, at: usize) -> Option<&'a str> {
+    table.iter().find_map(|(key, value)| {
+        let inside = match value.get_ref() {
+            DeValue::Table(table) => key_at(table, at),
+            DeValue::Array(items) => items.iter().find_map(|item| match item.get_ref() {
+                DeValue::Table(table) => key_at(table, at),
+                _ => None,
+            }),
+            _ => None,
+        };
+        inside.or_else(|| value.span().contains(&at).then(|| key.get_ref().as_ref()))
+    })
+}
+
 fn check_each(list: &DeValue<'_>, table: &Table) -> Option<(usize, String)> {
     let DeValue::Array(items) = list else { return None };
     items.iter().find_map(|item| match item.get_ref() {

@@ -1,6 +1,6 @@
 //! From text to a checked [`Config`]. Every refusal names the line and says what to write instead.
 
-use super::keys::first_bad_key;
+use super::keys::{first_bad_key, key_at};
 use super::{ComponentConfig, Config, ConfigError, Credential, PolicyConfig, ServerState, ToolRule};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -121,8 +121,15 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     if let Some((at, message)) = first_bad_key(table.get_ref()) {
         return Err(invalid(Fault { at, message }));
     }
-    let raw: RawConfig = toml::from_str(text).map_err(|e| invalid(syntax(&e)))?;
-    checked(path, raw).map_err(invalid)
+    // Which value it is about is said once, here, for each of them.
+    let named = |fault: Fault| match key_at(table.get_ref(), fault.at) {
+        Some(key) if !fault.message.contains(key) => {
+            invalid(Fault { message: format!("`{key}`: {}", fault.message), ..fault })
+        }
+        _ => invalid(fault),
+    };
+    let raw: RawConfig = toml::from_str(text).map_err(|e| named(syntax(&e)))?;
+    checked(path, raw).map_err(named)
 }
 
 fn checked(path: &Path, raw: RawConfig) -> Result<Config, Fault> {

@@ -87,6 +87,27 @@ fn values_that_cannot_be_meant_are_refused_with_what_to_write() {
 }
 
 #[test]
+fn a_value_that_is_refused_is_told_with_its_key() {
+    refuses("[policy]\nhold = \"soon\"\n", 4, "`hold`: \"soon\" is not a duration");
+    refuses("[policy]\ndrain_deadline = \"2 days\"\n", 4, "`drain_deadline`: ");
+    refuses("[policy]\nrequest_ttl = \"0s\"\n", 4, "`request_ttl`: 0 leaves no time");
+    refuses("[policy]\noperator_approvals = \"two\"\n", 4, "`operator_approvals`: invalid type");
+    refuses("[policy]\napprovers = [\n  \"operator\",\n  7,\n]\n", 6, "`approvers`: invalid type");
+    for (line, key) in [
+        ("stop_grace = \"soon\"", "stop_grace"),
+        ("call_timeout = \"0s\"", "call_timeout"),
+        ("trust_annotations = \"yes\"", "trust_annotations"),
+        ("cwd = 7", "cwd"),
+        ("[component.tools]\nw = \"writing\"", "w"),
+        ("[component.leases]\n\"w*\" = \"f/{path}\"", "w*"),
+        ("[component.env]\nA = 7", "A"),
+    ] {
+        let text = format!("[[component]]\nname = \"a\"\ncommand = [\"x\"]\n{line}\n");
+        refuses(&text, 5 + line.lines().count(), key);
+    }
+}
+
+#[test]
 fn a_whole_configuration_reads_as_written_with_paths_beside_the_file() {
     let text = base()
         + &format!(

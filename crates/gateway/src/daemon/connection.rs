@@ -3,6 +3,7 @@
 use super::Daemon;
 use super::component::{Handle, Msg, Peer, Resumed};
 use super::context::{grumble, say};
+use super::documents;
 use super::outbox::Outbox;
 use super::sessions::Connection;
 use super::site::Site;
@@ -21,8 +22,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tidegate_checkpoints::{CheckpointError, Fact, Wanted};
-use tidegate_core::{ComponentName, Entropy as _, SessionId};
+use tidegate_checkpoints::{Checkpoint, CheckpointError, Fact, Wanted};
+use tidegate_core::{ComponentName, Entropy as _, PrincipalName, SessionId, SessionName};
 use tidegate_governor::Caller;
 use tidegate_host::OsEntropy;
 use tidegate_leases::Owner;
@@ -128,6 +129,20 @@ struct Attached {
     closing: Arc<Notify>,
 }
 
+/// Whose session an operator takes over: its own of that name, else the one that anybody has; a new one is its own.
+fn stolen_from(
+    mut sessions: Vec<Checkpoint>,
+    operator: &Caller,
+    name: Option<&SessionName>,
+) -> Result<PrincipalName, (String, bool)> {
+    sessions.retain(|it| it.ended.is_none());
+    match name.map(|name| documents::find_session(&sessions, operator, name)) {
+        Some(Ok(found)) => Ok(found.session.principal.clone()),
+        Some(Err(unclear)) if unclear.refused => Err((unclear.message, false)),
+        _ => Ok(operator.name().clone()),
+    }
+}
+
 /// Makes a connection part of its session: durable before the client hears of it.
 async fn attach(
     daemon: &Daemon,
@@ -138,19 +153,28 @@ async fn attach(
     let id = OsEntropy.id("stream");
     let name = component.map(|(site, _)| site.name().clone());
     let generated = attach.session.is_none();
+    let refusal = |error: CheckpointError| {
+        let retry = matches!(error, CheckpointError::Store(_));
+        (error.to_string(), retry)
+    };
+    let owner = match &attach.owner {
+        Some(owner) => owner.clone(),
+        None if attach.steal && caller.is_operator() => {
+            let sessions = daemon.ctx.checkpoints.list().await.map_err(refusal)?;
+            stolen_from(sessions, caller, attach.session.as_ref())?
+        }
+        None => caller.name().clone(),
+    };
     let wanted = Wanted {
         caller: caller.name().clone(),
         operator: caller.is_operator(),
-        owner: caller.name().clone(),
+        owner,
         name: attach.session,
         client: attach.client.clone(),
         steal: attach.steal,
     };
     let request = tidegate_checkpoints::Attach { wanted, stream: id.clone(), component: name };
-    let attached = daemon.ctx.checkpoints.attach(&request).await.map_err(|error| {
-        let retry = matches!(error, CheckpointError::Store(_));
-        (error.to_string(), retry)
-    })?;
+    let attached = daemon.ctx.checkpoints.attach(&request).await.map_err(refusal)?;
     let closing = Arc::new(Notify::new());
     let session = attached.session;
     daemon.registry.cut(&attached.cut, "the session was taken over by another client").await;

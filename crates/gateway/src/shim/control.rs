@@ -1,6 +1,7 @@
 //! The governance tools as an MCP server on stdio, in the name of one session. Asks the daemon; restarts nothing.
 
 use super::dial::{Dialer, hopeless};
+use super::lost::{self, Lost};
 use super::tools::{TOOLS, Tool};
 use crate::api::{Failure, Request};
 use crate::config::Config;
@@ -130,7 +131,7 @@ impl Control<'_> {
             return error(id, -32602, &format!("there is no tool {name:?} here"));
         };
         let answer = match tool.request(params["arguments"].clone()) {
-            Ok(request) => self.ask(&request).await,
+            Ok(request) => self.ask(tool, &request).await,
             Err(message) => Err(Failure::no(format!("{name}: {message}"))),
         };
         match answer {
@@ -140,7 +141,7 @@ impl Control<'_> {
     }
 
     /// Asks the daemon, waiting for one where there is none. What only reads state is answered without one.
-    async fn ask(&mut self, request: &Request) -> Result<Value, Failure> {
+    async fn ask(&mut self, tool: &Tool, request: &Request) -> Result<Value, Failure> {
         let offline = matches!(request, Request::Resume { session: Some(_) });
         let link = match self.linked(if offline { Duration::ZERO } else { GRACE }).await {
             Ok(link) => link,
@@ -159,9 +160,10 @@ impl Control<'_> {
                     io::ErrorKind::TimedOut => "does not answer, an operator has to look at it",
                     _ => "ended before it answered",
                 };
-                Err(Failure::cannot(format!(
+                let reason = format!(
                     "the daemon {what} ({error}); what was asked may or may not have been done: look with `status`, then ask again"
-                )))
+                );
+                Err(lost::failure(Lost::Unanswered(tool), reason))
             }
         }
     }
@@ -179,16 +181,21 @@ impl Control<'_> {
                         self.dialer.welcomed(&link.welcome);
                         self.link = Some(link);
                     }
-                    Welcome::Refused { message, retry: false } => return Err(Failure::cannot(message)),
+                    Welcome::Refused { message, retry: false } => {
+                        return Err(lost::failure(Lost::Unwelcome, message.clone()));
+                    }
                     Welcome::Refused { .. } => self.dialer.failed(),
                 },
                 Err(error) => {
                     self.dialer.failed();
-                    if hopeless(&error) || tokio::time::Instant::now() >= until {
-                        return Err(Failure::cannot(format!(
+                    let hopeless = hopeless(&error);
+                    if hopeless || tokio::time::Instant::now() >= until {
+                        let lost = if hopeless { Lost::Unwelcome } else { Lost::Unsent };
+                        let reason = format!(
                             "no daemon answers at {} ({error}); an operator starts one with `tidegate serve`",
                             self.dialer.socket.display()
-                        )));
+                        );
+                        return Err(lost::failure(lost, reason));
                     }
                 }
             }

@@ -69,7 +69,9 @@ impl Dialer {
         self.pause = Duration::ZERO;
         if let Welcome::Open { session: Some(session), .. } = welcome {
             self.attach.session = Some(session.name.clone());
-            self.attach.steal = false;
+            if std::mem::take(&mut self.attach.steal) {
+                self.attach.owner = Some(session.principal.clone());
+            }
             self.attach.again = true;
         }
     }

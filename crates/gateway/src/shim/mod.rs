@@ -6,6 +6,7 @@ mod book;
 mod connection;
 mod control;
 mod dial;
+mod lost;
 mod outgoing;
 mod stdio;
 mod stream;
@@ -25,7 +26,8 @@ pub(crate) use afresh::stream_main;
 pub(crate) fn run(global: &Global, args: &ConnectArgs) -> CliResult {
     let config = global.load()?;
     let token = global.token()?;
-    let attach = Attach { session: args.session.clone(), steal: args.steal, client: client(), again: false };
+    let (session, steal) = (args.session.clone(), args.steal);
+    let attach = Attach { session, steal, client: client(), ..Attach::default() };
     if let Some(component) = &args.component {
         known(&config, component)?;
     }

@@ -21,7 +21,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// Answers that wait for a client that doesn't read: two of the largest. Beyond it the daemon isn't read either.
 const MAX_UNREAD_BYTES: usize = 2 * crate::lines::MAX_LINE_BYTES;
 /// When a client is told to come back after its call found no daemon.
-const RETRY_AFTER_MS: u64 = 5_000;
+pub(super) const RETRY_AFTER_MS: u64 = 5_000;
 
 /// The connection as it is now.
 enum State {

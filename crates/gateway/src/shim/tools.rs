@@ -18,7 +18,8 @@ pub(super) struct Tool {
     input: fn() -> Vec<(&'static str, Value, bool)>,
     /// The properties of the document it answers with.
     output: fn() -> Value,
-    read_only: bool,
+    /// Whether it writes nothing.
+    pub(super) read_only: bool,
     idempotent: bool,
     request: fn(Value) -> Result<Request, String>,
 }

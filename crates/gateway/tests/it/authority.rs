@@ -1,7 +1,8 @@
 //! Who gets a restart through, and who doesn't.
 
 use serde_json::json;
-use tidegate_suite::harness::{Plan, Rig, eventually};
+use std::process::Command;
+use tidegate_suite::harness::{Client, Plan, Rig, eventually};
 
 fn rig() -> Rig {
     let rig = Plan::new()
@@ -289,4 +290,54 @@ fn with_too_few_approvers_requests_are_refused_at_once_and_serve_warns() {
     eventually("serve warns", || rig.daemon().stderr().contains("requests are refused at once"));
     says(rig.local(&["restart", "request", "files", "--reason", "x"]).no(), &["2"]);
     assert_eq!(rig.local(&["restart", "list"]).done()["operations"], json!([]));
+}
+
+/// A stream of `by` that takes a session over, through a client process of its own.
+fn steals(rig: &Rig, by: &str, session: &str) -> Client {
+    let tidegate = rig.command(None);
+    let mut shell = Command::new("sh"); // the client, as far as Tidegate can see
+    shell.args(["-c", "\"$@\"; exit $?", "client"]).arg(tidegate.get_program()).args(tidegate.get_args());
+    shell.args(["connect", "files", "--session", session, "--steal"]).env("TIDEGATE_TOKEN", rig.token(by));
+    Client::start(by, shell)
+}
+
+#[test]
+fn an_operator_takes_over_anybodys_session_and_comes_back_to_it() {
+    let mut rig = rig();
+    let owners = |rig: &Rig, session: &str| -> Vec<String> {
+        let sessions = rig.status()["sessions"].as_array().unwrap().clone();
+        let named = sessions.iter().filter(|it| it["name"] == session);
+        named.map(|it| it["principal"].as_str().unwrap().to_owned()).collect()
+    };
+    let owned = |session: &str| {
+        let mut command = rig.command(Some("reviewer"));
+        command.args(["connect", "files", "--session", session]);
+        let mut owner = Client::start("the owner", command);
+        owner.handshake();
+        owner
+    };
+    let (work, play) = (owned("work"), owned("play"));
+
+    // An agent has only its own to take over, and gets one; whose is meant then is no guess.
+    let mut agent = steals(&rig, "coder", "work");
+    agent.handshake();
+    assert_eq!(owners(&rig, "work"), ["coder", "reviewer"]);
+    let refused = steals(&rig, "ops", "work").ask(
+        "initialize",
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } }),
+    );
+    says(&refused.to_string(), &["several principals have a session work"]);
+
+    let mut thief = steals(&rig, "ops", "play");
+    thief.handshake();
+    assert_eq!(owners(&rig, "play"), ["reviewer"]);
+    let shown = rig.by("reviewer", &["sessions", "show", "play"]).done();
+    assert_eq!(shown["facts"]["steals"][0]["by"], "ops", "{shown}");
+    rig.kill();
+    rig.serve();
+    thief.tool("append", json!({ "text": "after" }));
+    assert_eq!(owners(&rig, "play"), ["reviewer"]);
+    for client in [work, play, agent, thief] {
+        client.close();
+    }
 }

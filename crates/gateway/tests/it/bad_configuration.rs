@@ -36,8 +36,8 @@ fn what_is_wrong_is_told_with_its_line_and_what_to_write() {
     );
     check("", &["no [[component]]", "FILE"]);
     check("[policy]\napprovals = 0\n", &["FILE:4", "the least is 1"]);
-    check("[policy]\ndrain_deadline = \"soon\"\n", &["FILE:4", "soon"]);
-    check("[policy]\nhold = \"90s\"\n", &["FILE:4", "59"]);
+    check("[policy]\ndrain_deadline = \"soon\"\n", &["FILE:4", "`drain_deadline`", "soon"]);
+    check("[policy]\nhold = \"90s\"\n", &["FILE:4", "`hold`", "59"]);
     check("[policy]\napprovers = [\"bob\"]\n", &["FILE:4", "bob", "[[principal]]"]);
     check("[[operator]]\nname = \"ops\"\ntoken_sha256 = \"secret\"\n", &["FILE:5", "`tidegate token`"]);
     check("[http]\nlisten = \"x\"\n", &["FILE:3", "not available yet"]);

@@ -349,6 +349,49 @@ fn token_and_store_answer_with_their_documents() {
 }
 
 #[test]
+fn with_json_a_command_that_does_not_answer_says_why_in_a_document_too() {
+    let rig = Plan::new().fault("files", &[]).start();
+    let id = rig.asks(&["files"]);
+    let (mut _holder, mut _other) = (rig.control("s1"), rig.control("s2"));
+    rig.local(&["leases", "acquire", "repo/main", "--session", "s1"]).done();
+    let check = |args: &[&str], exit_code: i32, refusal: Option<&str>| {
+        let output = rig.local(args);
+        let document = versioned(output.document());
+        let message = document["error"]["message"].as_str().unwrap_or_else(|| panic!("{output:?}"));
+        assert!(output.stderr.trim_end().ends_with(&format!("tidegate: {message}")), "{output:?}");
+        assert_eq!(
+            (output.code, &document["error"]["exit_code"]),
+            (exit_code, &json!(exit_code)),
+            "{args:?}"
+        );
+        assert_eq!(document["refusal"]["kind"].as_str(), refusal, "{args:?}: {document:#}");
+    };
+    let request = ["restart", "request", "files", "--reason", "x"];
+    check(&[&request[..], &["--break-glass"]].concat(), 1, Some("restart_refused"));
+    check(&["restart", "approve", &id], 1, Some("restart_refused"));
+    check(&["restart", "deny", &id], 1, Some("restart_refused"));
+    check(&["leases", "acquire", "repo/main", "--session", "s2"], 1, Some("lease_required"));
+    check(
+        &["leases", "release", "repo/main", "--session", "s1", "--fence", "1.1"],
+        1,
+        Some("lease_required"),
+    );
+    check(&["leases", "adopt", "repo/main", "--session", "s2"], 1, None);
+    check(&["sessions", "end", "s1"], 1, None);
+    check(&["store", "adopt"], 1, None);
+    check(&["restart", "show", "op-nothing"], 2, None);
+    check(&["incidents", "show", "inc-nothing"], 2, None);
+    check(&["resume", "--session", "nobody"], 2, None);
+    check(&["status", "--token-file", "/nowhere/token"], 2, None);
+    check(&["import", "/nowhere/mcp.json"], 2, None);
+    check(&["session", "token", "s1"], 2, None);
+    check(&["serve"], 2, None);
+    // What a client reads is the protocol, and nothing else.
+    let shim = rig.local(&["connect", "fiels"]);
+    assert_eq!((shim.code, shim.stdout.as_str()), (2, ""), "{shim:?}");
+}
+
+#[test]
 fn a_lease_that_is_not_ones_own_is_refused_by_kind_with_what_to_do() {
     let rig = Plan::new().fault("files", &[]).start();
     let (mut holder, mut other) = (rig.control("s1"), rig.control("s2"));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Stdio;
 use tidegate_suite::harness::{PATIENCE, Plan, eventually};
 
@@ -100,6 +100,43 @@ fn the_governance_tools_tell_a_session_where_it_was_while_no_daemon_runs() {
     let unknown = control.call("session_resume", json!({ "session": "nobody" }));
     assert_eq!(control.answer(&unknown)["result"]["isError"], true);
     assert!(control.is_running());
+}
+
+#[test]
+fn a_governance_call_whose_daemon_ends_before_its_answer_is_refused_with_what_to_do() {
+    let rig = Plan::new().fault("files", &[]).build();
+    std::fs::create_dir_all(rig.state()).unwrap();
+    let socket = UnixListener::bind(rig.state().join("tidegate.sock")).unwrap();
+    // A daemon that welcomes whoever comes, reads what is asked, and is gone.
+    let daemon = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = socket.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            lines.next().unwrap().unwrap();
+            stream.write_all(b"{\"open\":{}}\n").unwrap();
+            lines.next().unwrap().unwrap();
+        }
+    });
+    let mut control = rig.control("s1");
+    for (tool, arguments, retryable, next) in [
+        ("restart_request", json!({ "components": ["files"], "reason": "x" }), false, "VerifyThenRetry"),
+        ("status", json!({}), true, "RetryCall"),
+    ] {
+        let call = control.call(tool, arguments);
+        let answer = control.answer(&call)["result"].clone();
+        let refusal = &answer["_meta"]["tidegate/refusal"];
+        assert_eq!(
+            (&refusal["kind"], &refusal["retryable"], &refusal["next_action"]["kind"]),
+            (&json!("outcome_unknown"), &json!(retryable), &json!(next)),
+            "{answer}"
+        );
+        assert_eq!(answer["content"][0]["text"], refusal["next_action"]["prompt"], "{answer}");
+        assert!(
+            answer["content"][1]["text"].as_str().unwrap().contains("ended before it answered"),
+            "{answer}"
+        );
+    }
+    daemon.join().unwrap();
 }
 
 #[test]
