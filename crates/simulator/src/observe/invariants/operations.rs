@@ -129,10 +129,14 @@ pub(super) fn no_chat_reconstruction(observed: &Observation<'_>) -> Found {
     })
 }
 
-/// A component that isn't started, because something of its old server is there, and whose record doesn't say that.
+/// A component that isn't started, because something of its old server is there, and whose record doesn't say that. What an
+/// operation has taken since is recorded by the operation.
 fn not_on_record(observed: &Observation<'_>, seen: &Seen) -> Found {
     let Seen::Survived { component } = seen else { return None };
-    if observed.truth.components.get(component)?.state_unrecorded {
+    let owns = |it: &Operation| it.scope.contains(component) && (it.phase.is_running() || it.is_to_reopen());
+    if observed.truth.components.get(component)?.state_unrecorded
+        || observed.durable.operations.values().any(owns)
+    {
         return None;
     }
     let record = observed.durable.components.get(component)?;

@@ -579,6 +579,9 @@ fn a_component_that_its_old_server_keeps_from_starting_is_on_record_as_unavailab
     let excused = || scene(ComponentState::Ready).knows(refused.clone());
     let serves_since = excused().knows(Seen::Serving { component: files() });
     check(rule, excused().sees(survived()), serves_since.sees(survived()), "on record as Ready");
+    let drained = || scene(ComponentState::Draining);
+    let owned = drained().operation("Draining", |_| {});
+    check(rule, owned.sees(survived()), drained().sees(survived()), "on record as Draining");
 }
 
 #[test]
