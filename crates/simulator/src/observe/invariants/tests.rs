@@ -322,12 +322,19 @@ fn a_fence_that_comes_again_and_a_release_by_an_old_one_are_named() {
     let restored = || Scene::new().knows(held(fence(1, 9))).knows(Seen::Restored);
     let (good, bad) = (restored().sees(held(fence(2, 3))), restored().sees(held(fence(1, 5))));
     check(no_silent_orphans, good, bad, "before the restore 1.9 was given");
-    let released = |fence| {
+    let released = |by| {
         let given = |scene: &mut Scene| scene.truth.learn(&Seen::LeaseGiven { key: "k".into() });
-        with_lease("released", given).sees(Seen::Released { key: "k".into(), fence })
+        let scene = with_lease("released", given).knows(held(fence(1, 2)));
+        move |left: bool| {
+            let left = left.then(|| Seen::LeaseLeft { session: s1(), key: "k".into() });
+            let scene = left.into_iter().fold(scene, Scene::knows);
+            scene.sees(Seen::Released { key: "k".into(), fence: by })
+        }
     };
-    let (good, bad) = (released(fence(1, 2)), released(fence(1, 1)));
+    let (good, bad) = (released(fence(1, 2))(false), released(fence(1, 1))(false));
     check(no_silent_orphans, good, bad, "k under 1.2 was released by a word about 1.1");
+    let (late, bad) = (released(fence(1, 1))(true), released(fence(1, 1))(false));
+    check(no_silent_orphans, late, bad, "k under 1.2 was released by a word about 1.1");
 }
 
 #[test]
